@@ -41,7 +41,7 @@ var hints = map[error]string{
 	ErrLocked:   "another cachebro daemon owns it: cachebro status",
 	ErrDamaged:  "check and repair it: cachebro store fsck",
 	ErrNewer:    "use that version of cachebro, or move the state directory away to start afresh",
-	ErrNoSpace:  "free some space, or drop old versions: cachebro store prune 1",
+	ErrNoSpace:  "free some space on the disk of the history; cachebro store prune needs some itself",
 	ErrPruned:   "cachebro log shows which versions still have content",
 	unix.EFBIG:  "the limit on file sizes is too low: ulimit -f unlimited",
 	unix.EMFILE: "the limit on open files is too low: ulimit -n 4096",

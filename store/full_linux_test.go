@@ -12,7 +12,7 @@ import (
 )
 
 // smallDisk mounts a small ext4 file system.
-func smallDisk(t *testing.T, megabytes int) string {
+func smallDisk(t *testing.T, megabytes int, mkfs ...string) string {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("mounting a file system needs root")
@@ -28,7 +28,7 @@ func smallDisk(t *testing.T, megabytes int) string {
 		}
 	}
 	run("truncate", "-s", fmt.Sprintf("%dM", megabytes), img)
-	run("mkfs.ext4", "-q", "-m", "0", img)
+	run(append([]string{"mkfs.ext4", "-q", "-m", "0", img}, mkfs...)...)
 	run("mount", "-o", "loop", img, mnt)
 	t.Cleanup(func() {
 		if out, err := exec.Command("umount", mnt).CombinedOutput(); err != nil {
@@ -105,6 +105,38 @@ func TestFullDisk(t *testing.T) {
 	}
 	if s.Stopped() != "" {
 		t.Fatal("still stopped")
+	}
+	checked(t, s)
+}
+
+// A file system without free inodes used to fill up: Badger wrote the values of a batch, could not make
+// the next file of its value log, and wrote them again at each retry.
+func TestNoFreeInodes(t *testing.T) {
+	mnt := smallDisk(t, 200, "-N", "64")
+	s := open(t, filepath.Join(mnt, "store"), Options{Ballast: -1})
+	var files []string
+	for i := 0; ; i++ {
+		name := filepath.Join(mnt, fmt.Sprint("f", i))
+		if os.WriteFile(name, nil, 0o600) != nil {
+			break
+		}
+		files = append(files, name)
+	}
+	rnd := rand.New(rand.NewPCG(1, 1))
+	large := func(name string) []Change { return []Change{file(OpWrite, Path(name), string(noise(rnd, 20_000)))} }
+	for i := range 40 {
+		if _, err := s.Apply(context.Background(), large(fmt.Sprint("a", i%8)), nil); !errors.Is(err, ErrNoSpace) {
+			t.Fatalf("apply %d: %v", i, err)
+		}
+	}
+	if used, _, err := s.DiskUsage(); err != nil || used > 8*mib {
+		t.Errorf("the refused versions take up %d bytes, %v", used, err)
+	}
+	for _, name := range files {
+		os.Remove(name)
+	}
+	if _, err := s.Apply(context.Background(), large("b"), nil); err != nil {
+		t.Fatal(err)
 	}
 	checked(t, s)
 }

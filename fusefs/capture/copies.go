@@ -200,8 +200,9 @@ func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	if err == nil {
 		err = transfer(j)
 	}
+	inVain := c.waitsInVain()
 	c.mu.Lock()
-	if err != nil && noRoom(err) && later && !c.closing && j.state == copying {
+	if err != nil && later && c.mayWaitLocked(j, err, inVain) {
 		j.state = queued
 		if !j.alive {
 			c.closeLocked(j)
@@ -229,6 +230,16 @@ func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	}
 	close(j.done)
 	return true
+}
+
+// mayWaitLocked reports whether a job that failed with err can stay in the queue until there is room.
+// A removed file cannot if waiting is in vain, because then it would take up space on the disk for as
+// long. The caller holds mu.
+func (c *copies) mayWaitLocked(j *job, err error, inVain bool) bool {
+	if j.alive && inVain {
+		return false
+	}
+	return noRoom(err) && !c.closing && j.state == copying
 }
 
 // dropLocked removes a job from the maps and closes its descriptor. The caller holds mu.
@@ -426,7 +437,8 @@ func (c *copies) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
 
 // await waits until the content of a job is saved. Small content is copied by the caller. If a file
 // with larger content is about to lose its last name, await preserves the content with a descriptor
-// and does not wait. If the content is not saved when the wait ends, await reports a gap.
+// and does not wait. If there is no room in the spool, and waiting for it is in vain, await gives the
+// content up instead, because the removal must free the file's space. If the content is not saved when the wait ends, await reports a gap.
 func (c *copies) await(j *job, quit *canceller, vanishes bool) {
 	c.mu.Lock()
 	mine := j.state == queued && j.rec.Stat.Size <= inlineSize && c.roomyLast()
@@ -437,11 +449,18 @@ func (c *copies) await(j *job, quit *canceller, vanishes bool) {
 	if mine && c.copy(j, true) {
 		return
 	}
-	if vanishes && !c.opt.AtOnce && c.pin(j) {
-		return
+	why := ""
+	if vanishes && !c.opt.AtOnce {
+		full := c.roomy()
+		switch {
+		case full != nil && c.waitsInVain():
+			c.fail(full)
+			why = c.fullReason()
+		case c.pin(j):
+			return
+		}
 	}
 	timeout := time.After(c.patience())
-	why := ""
 	for why == "" {
 		select {
 		case <-j.done:

@@ -158,9 +158,8 @@ func TestDiskFull(t *testing.T) {
 	if d := time.Since(start); d > time.Second {
 		t.Errorf("on a full disk a write took %v", d)
 	}
-	gone := h.create("gone", "gone 1")
-	gone.unlink() // our descriptor preserves its content
-	if st := h.c.Stats(); st.State != "stopped" || !strings.Contains(st.Reason, "no space") || st.Gaps != 1 {
+	h.create("gone", "gone 1").unlink()
+	if st := h.c.Stats(); st.State != "stopped" || !strings.Contains(st.Reason, "no space") || st.Gaps != 2 || st.Held != 0 {
 		t.Errorf("full: %+v", st)
 	}
 	hog.Truncate(0)
@@ -176,17 +175,76 @@ func TestDiskFull(t *testing.T) {
 	log := h.log()
 	wantVersions(t, log, "before", "before")
 	wantVersions(t, log, "kept", "kept 1")
-	wantVersions(t, log, "gone", "gone 1")
 	wantVersions(t, log, "lost", "lost 3")
-	if g := gaps(log); len(g) != 1 || !strings.HasPrefix(g[0], "lost: no space left") {
+	if g := gaps(log); len(g) != 2 || !strings.HasPrefix(g[0], "lost: no space left") || !strings.HasPrefix(g[1], "gone: no space left") {
 		t.Errorf("gaps: %q", g)
 	}
 	said := false
 	for _, e := range log {
-		said = said || e.Kind == spool.KindNotice && strings.Contains(e.Reason, "1 contents were not saved")
+		said = said || e.Kind == spool.KindNotice && strings.Contains(e.Reason, "2 contents were not saved")
 	}
 	if !said {
 		t.Error("the log does not say that capture was stopped")
+	}
+}
+
+// Descriptors used to preserve the contents of removed files until the disk had room again. If the files
+// were on the same disk, their removal freed nothing, so there was never any room.
+func TestRemovalFreesSpaceOnFullDisk(t *testing.T) {
+	for _, when := range []string{"removed when the disk was full", "removed before"} {
+		t.Run(when, func(t *testing.T) {
+			h := newHarness(t, func(o *Options) { o.MaxSpool = 1 })
+			h.create("first", "x") // the spool is now above its limit, so contents of files wait
+			removed := h.create("removed", strings.Repeat(big, 10))
+			full := func() {
+				h.c.free.Store(0)
+				h.c.measured.Store(1 << 62) // do not measure again
+			}
+			if when == "removed before" {
+				removed.unlink()
+				if st := h.c.Stats(); st.Held != 1 {
+					t.Fatalf("before: %+v", st)
+				}
+				full()
+			} else {
+				full()
+				removed.unlink()
+			}
+			for deadline := time.Now().Add(20 * time.Second); h.c.Stats().Held > 0; time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("a descriptor still takes up the space: %+v", h.c.Stats())
+				}
+			}
+			if g := gaps(h.log()); len(g) == 0 || !strings.HasPrefix(g[0], "removed: no space left") {
+				t.Errorf("gaps: %q", g)
+			}
+		})
+	}
+}
+
+// A stopped capture leaves alone the space that is freed, until there is twice as much as it needs.
+// It used to copy waiting contents as soon as it had enough for itself, and so took what the store
+// needs to empty the spool.
+func TestStoppedCaptureTakesNoSpace(t *testing.T) {
+	h := newHarness(t, func(o *Options) { o.MinFree = 8 << 20 })
+	free := func(n int64) {
+		h.c.free.Store(n)
+		h.c.measured.Store(1 << 62) // do not measure again
+	}
+	free(0)
+	h.file("a", "a 1").replace("a 2") // stops capture
+	free(15 << 20)
+	if err := h.c.roomy(); err == nil {
+		t.Error("there is room for capture, but not for the store")
+	}
+	free(16 << 20)
+	if err := h.c.roomy(); err != nil {
+		t.Error(err)
+	}
+	h.c.tryResume()
+	free(9 << 20)
+	if err := h.c.roomy(); err != nil || h.c.isStopped() {
+		t.Errorf("after capture continued: %v", err)
 	}
 }
 

@@ -32,6 +32,7 @@ type sink struct {
 	begin    time.Time
 	measured atomic.Int64  // time since begin when free was measured
 	free     atomic.Int64  // bytes on the spool's file system
+	minFree  atomic.Int64  // free bytes below which nothing is spooled; see setStopped
 	full     atomic.Bool   // the spool was above its limit at the last check
 	healthy  atomic.Bool   // the store keeps up with the spool
 	noted    chan struct{} // capacity 1; there are reads to flush, or capture has stopped; never closed
@@ -41,6 +42,7 @@ func newSink(o Options) *sink {
 	now := time.Now()
 	s := &sink{opt: o, w: o.Spool, stop: make(chan struct{}), stateSince: now, begin: now, noted: make(chan struct{}, 1)}
 	s.healthy.Store(true)
+	s.minFree.Store(o.MinFree)
 	s.measure()
 	return s
 }
@@ -110,10 +112,18 @@ func (s *sink) fail(err error) {
 	}
 }
 
+// setStopped stops capture, or continues it if why is empty. A stopped capture takes no space until
+// there is twice as much as it needs. Otherwise it would take the space that the user frees, and the
+// store, which needs more, could never empty the spool.
 func (s *sink) setStopped(why string) {
 	s.mu.Lock()
 	changed := (s.stopped == "") != (why == "")
 	s.stopped = why
+	if why != "" {
+		s.minFree.Store(2 * s.opt.MinFree)
+	} else {
+		s.minFree.Store(s.opt.MinFree)
+	}
 	if changed {
 		s.stateSince, s.countedAt = time.Now(), s.counted
 	}
@@ -153,7 +163,7 @@ func (s *sink) fullReason() string {
 // roomy returns nil if the spool has room for more content, otherwise an error with the reason.
 func (s *sink) roomy() error {
 	s.measure()
-	if s.free.Load() < s.opt.MinFree {
+	if s.free.Load() < s.minFree.Load() {
 		return syscall.ENOSPC
 	}
 	full := s.w.Size() > s.opt.MaxSpool
@@ -166,7 +176,7 @@ func (s *sink) roomy() error {
 }
 
 // roomyLast reports whether there was room at the last check. It may be called while mu is held.
-func (s *sink) roomyLast() bool { return s.free.Load() >= s.opt.MinFree && !s.full.Load() }
+func (s *sink) roomyLast() bool { return s.free.Load() >= s.minFree.Load() && !s.full.Load() }
 
 // waitRoom waits until the spool may grow. It is called only for content that is about to be
 // destroyed. Other content can stay in its file until there is room.
@@ -225,7 +235,7 @@ func (s *sink) measure() {
 // tryResume lets a stopped capture continue if it can write some content as a test. Writing a
 // record would prove nothing, because the space for records is allocated in advance.
 func (s *sink) tryResume() {
-	if s.free.Load() < 2*s.opt.MinFree {
+	if s.free.Load() < s.minFree.Load() {
 		return
 	}
 	content, err := s.w.NewContent()
@@ -248,9 +258,15 @@ func (s *sink) tryResume() {
 	}
 }
 
+// waitsInVain reports whether waiting will hardly give the spool room: the disk is full, or the store
+// accepts nothing.
+func (s *sink) waitsInVain() bool {
+	return !s.healthy.Load() || s.isStopped() || s.free.Load() < s.minFree.Load()
+}
+
 // patience returns how long an operation may have to wait.
 func (s *sink) patience() time.Duration {
-	if !s.healthy.Load() || s.isStopped() || s.free.Load() < s.opt.MinFree {
+	if s.waitsInVain() {
 		return waitFailed
 	}
 	return waitHealthy

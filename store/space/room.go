@@ -66,12 +66,23 @@ func (r *Room) ballast() string { return filepath.Join(r.dir, ballastFile) }
 
 // Free returns how many bytes an ordinary user may still allocate, and the size of the file system.
 func (r *Room) Free() (free, total int64, err error) {
+	free, total, _, err = r.measure()
+	return free, total, err
+}
+
+// minFiles is the number of inodes that must be free. If Badger cannot make a file in the middle of a
+// batch, the values that it has already written stay, so each retry would take up more space.
+const minFiles = 8
+
+// measure is Free. It also reports whether at least minFiles inodes are free.
+func (r *Room) measure() (free, total int64, files bool, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(r.dir, &st); err != nil {
-		return 0, 0, fmt.Errorf("statfs %s: %w", r.dir, err)
+		return 0, 0, false, fmt.Errorf("statfs %s: %w", r.dir, err)
 	}
 	bs := int64(st.Bsize)
-	return int64(st.Bavail) * bs, int64(st.Blocks) * bs, nil
+	files = st.Files == 0 || st.Ffree >= minFiles // btrfs has no limit and returns 0
+	return int64(st.Bavail) * bs, int64(st.Blocks) * bs, files, nil
 }
 
 // Floor returns the free space below which nothing is written.
@@ -88,12 +99,15 @@ func (r *Room) Check(n int64) error {
 	if r.opt.ReadOnly {
 		return fmt.Errorf("%w: the store is open for reading only", ErrFull)
 	}
-	free, total, err := r.Free()
+	free, total, files, err := r.measure()
 	if err != nil {
 		return err
 	}
-	if floor := r.Floor(total) + r.spent.Load(); free < floor+2*n {
-		return fmt.Errorf("%w: %d MiB free, %d MiB must stay free", ErrFull, free/mib, floor/mib)
+	if least := r.Floor(total) + r.spent.Load() + 2*n; free < least {
+		return fmt.Errorf("%w: %d MiB free, %d MiB are needed", ErrFull, free/mib, (least+mib-1)/mib)
+	}
+	if !files {
+		return fmt.Errorf("%w: all inodes of its file system are in use", ErrFull)
 	}
 	r.mu.Lock()
 	r.grown += n

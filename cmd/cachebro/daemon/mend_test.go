@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -39,5 +40,39 @@ func TestUndoSaysThatTheHistoryIsBehind(t *testing.T) {
 	plan, err := undo(`{"kind":"undo","last":true,"dry_run":true}`)
 	if err != nil || len(plan.Conflicts) != 1 || !strings.Contains(plan.Conflicts[0].Why, "history is behind") {
 		t.Errorf("%+v, %v", plan, err)
+	}
+}
+
+// TestSearchSaysThatTheHistoryIsBehind: while the state's disk was full, a search used to say that
+// nothing was found in files that the history did not have yet, docs check that all was in sync, and
+// umount that a single record was not stored.
+func TestSearchSaysThatTheHistoryIsBehind(t *testing.T) {
+	p := newProject(t)
+	p.through(event.OpCreate, "a", "1\n", nil)
+	p.start()
+	p.attach()
+	c := p.dial("test")
+	eventually(t, "the scan", func() bool { return ask[wire.Status](p, c, wire.MStatus, wire.Empty{}).Baseline.Done })
+	p.end()
+	for range 100 {
+		p.through(event.OpWrite, "a", "needle\n", nil)
+	}
+	p.opt.Store.MinFree = 1 << 60 // as on a full disk
+	p.start()
+	p.attach()
+	c = p.dial("test")
+	if a := ask[wire.SearchAnswer](p, c, wire.MSearch, wire.SearchQuery{Pattern: "needle", Mode: wire.SearchExact}); !strings.Contains(a.Warning, "history is behind") {
+		t.Errorf("search: %+v", a)
+	}
+	if a := ask[wire.DocsAnswer](p, c, wire.MDocs, wire.DocsRequest{Do: "check"}); len(a.Problems) != 1 || !strings.Contains(a.Problems[0], "history is behind") {
+		t.Errorf("docs: %+v", a)
+	}
+	if st := ask[wire.Status](p, c, wire.MStatus, wire.Empty{}); st.Store.Lag < 20 {
+		t.Errorf("status: %d records are missing", st.Store.Lag)
+	}
+	p.stop()
+	p.stop = nil
+	if err := <-p.ended; !errors.Is(err, store.ErrNoSpace) {
+		t.Errorf("the daemon ended with %v", err)
 	}
 }

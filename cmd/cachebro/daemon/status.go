@@ -36,11 +36,9 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 	if used, free, err := d.store.DiskUsage(); err == nil {
 		st.Store.DiskBytes, st.Store.FreeBytes = used, free
 	}
-	if d.ingest.Busy() {
-		st.Store.Lag = 1 // at least one; mountd's heartbeat gives the exact number
-		if got := d.ingest.LastSeq(); mounted && beat.Head > got {
-			st.Store.Lag = beat.Head - got
-		}
+	st.Store.Lag = d.ingest.Lag()
+	if got := d.ingest.LastSeq(); mounted && st.Store.Lag > 0 && beat.Head > got {
+		st.Store.Lag = beat.Head - got // exact, as of mountd's last heartbeat
 	}
 	gaps, count, err := d.store.Notes.Gaps(20)
 	if err != nil {

@@ -410,11 +410,11 @@ func AwaitStored(ctx context.Context, e *cli.Env, root string) error {
 			return nil
 		}
 		if !st.Store.Healthy {
-			return fmt.Errorf("the spool holds %s not yet stored: %s", text.Count(st.Store.Lag, "record"), st.Store.Reason)
+			return fmt.Errorf("the spool holds about %s not yet stored: %s", text.Count(st.Store.Lag, "record"), st.Store.Reason)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the spool holds %s not yet stored: %w", text.Count(st.Store.Lag, "record"), ctx.Err())
+			return fmt.Errorf("the spool holds about %s not yet stored: %w", text.Count(st.Store.Lag, "record"), ctx.Err())
 		case <-time.After(pause):
 			pause = min(2*pause, 200*time.Millisecond)
 		}

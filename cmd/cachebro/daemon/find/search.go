@@ -151,9 +151,7 @@ func (f *Finder) searchExact(ctx context.Context, q wire.SearchQuery, sq search.
 	a.Looked = r.Candidates
 	a.NotSearched = r.NotSearched
 	a.AtLeast = r.AtLeast
-	if r.Warning != "" {
-		a.Warning = strings.TrimPrefix(a.Warning+"; "+r.Warning, "; ")
-	}
+	addWarning(a, r.Warning)
 	if q.Mode == wire.SearchText {
 		f.Index.Best(&r, sq, h)
 	}
@@ -169,6 +167,13 @@ func (f *Finder) searchExact(ctx context.Context, q wire.SearchQuery, sq search.
 		a.Hits = append(a.Hits, f.addTime(hit))
 	}
 	return nil
+}
+
+// addWarning adds a warning to those of an answer, unless it is empty.
+func addWarning(a *wire.SearchAnswer, warning string) {
+	if warning != "" {
+		a.Warning = strings.TrimPrefix(a.Warning+"; "+warning, "; ")
+	}
 }
 
 func (f *Finder) searchRanked(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
@@ -260,7 +265,7 @@ func (f *Finder) searchPast(ctx context.Context, sq search.Query, limit int, a *
 		return err
 	}
 	if r.Cut {
-		a.Warning = fmt.Sprintf("only the newest part of the history was searched (%s), because the rest would take too long; give a path", text.Count(r.Versions, "content"))
+		addWarning(a, fmt.Sprintf("only the newest part of the history was searched (%s), because the rest would take too long; give a path", text.Count(r.Versions, "content")))
 	}
 	a.Files, a.Lines, a.Looked, a.Truncated = len(r.Hits), len(r.Hits), r.Versions, len(r.Hits) > limit
 	a.NotSearched = r.NotSearched

@@ -87,27 +87,7 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 // Refresh records the files closed before the call, and waits for a scan in progress. Without a mount
 // it also checks the stat of every file, unless noScan is set. warning says what may be missing.
 func (s *Survey) Refresh(ctx context.Context, noScan bool) (warning string) {
-	s.Ingest.WaitHead(ctx, ingest.FreshWait)
-	mounted := s.mount.mounted()
-	late := "files are being looked for, which takes longer than 2 s, so some may be missing"
-	switch {
-	case s.Absent:
-		return ""
-	case noScan && !mounted:
-		return "not mounted, and changed files were not searched for, as requested; changes since the last search may be missing"
-	case !mounted:
-		late = "not mounted, and looking for changed files takes longer than 2 s, so the newest changes may be missing"
-		s.baseline.request(true)
-	}
-	for end := time.Now().Add(refreshWait); s.baseline.running(); {
-		if time.Now().After(end) {
-			return late
-		}
-		if !sleep.For(ctx, 2*time.Millisecond) {
-			return ""
-		}
-	}
-	return ""
+	return s.refresh(ctx, noScan, refreshWait)
 }
 
 // docsWait bounds the scan of every file before an answer about documents if nothing is mounted.
@@ -115,15 +95,31 @@ func (s *Survey) Refresh(ctx context.Context, noScan bool) (warning string) {
 const docsWait = 25 * time.Second
 
 // RefreshWhole is Refresh for a caller that would rather wait than miss a file.
-func (s *Survey) RefreshWhole(ctx context.Context) string {
-	warning := s.Refresh(ctx, false)
-	for end := time.Now().Add(docsWait); warning != "" && time.Now().Before(end); {
-		if !s.baseline.running() {
+func (s *Survey) RefreshWhole(ctx context.Context) string { return s.refresh(ctx, false, docsWait) }
+
+func (s *Survey) refresh(ctx context.Context, noScan bool, within time.Duration) (warning string) {
+	behind := s.Ingest.Await(ctx, ingest.QueryWait)
+	mounted := s.mount.mounted()
+	late := fmt.Sprintf("files are being looked for, which takes longer than %.0f s, so some may be missing", within.Seconds())
+	switch {
+	case s.Absent:
+		return ""
+	case noScan && !mounted:
+		return "not mounted, and changed files were not searched for, as requested; changes since the last search may be missing"
+	case !mounted:
+		late = fmt.Sprintf("not mounted, and looking for changed files takes longer than %.0f s, so the newest changes may be missing", within.Seconds())
+		s.baseline.request(true)
+	}
+	for end := time.Now().Add(within); s.baseline.running(); {
+		if time.Now().After(end) {
+			return late
+		}
+		if !sleep.For(ctx, 2*time.Millisecond) {
 			return ""
 		}
-		if !sleep.For(ctx, 10*time.Millisecond) {
-			break
-		}
 	}
-	return warning
+	if behind > 0 {
+		return s.Ingest.Behind()
+	}
+	return ""
 }
