@@ -128,16 +128,8 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 	} else if v, err := m.view.Version(seq); err == nil {
 		m.plan.Title = fmt.Sprintf("as of %s (version %d)", v.When().Format("2006-01-02 15:04:05"), seq)
 	}
-	asked := func(p store.Path) bool {
-		return len(paths) == 0 || slices.ContainsFunc(paths, func(dir store.Path) bool { return p.Inside(dir) })
-	}
-	changed := map[store.Path]bool{}
-	err := m.view.ChangedAfter(seq, func(p store.Path) { changed[p] = changed[p] || asked(p) })
-	if err != nil {
-		return nil, err
-	}
-	maps.DeleteFunc(changed, func(_ store.Path, is bool) bool { return !is })
-	h, err := m.cellsSince(slices.Sorted(maps.Keys(changed)), seq+1, nil)
+	asked := func(p store.Path) bool { return insideAny(p, paths) }
+	h, err := m.historySince(seq, paths)
 	if err != nil {
 		return nil, err
 	}
@@ -155,10 +147,10 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 		return h.upTo(c, seq) == len(c.facts) || c.kind != entryCell && !existed.has(c.of)
 	})
 	isAsked := func(c *cell) bool {
-		if asked(h.title(c)) || slices.ContainsFunc(c.facts, func(f fact) bool { return asked(f.v.Path) }) {
-			return true
+		if c.kind == entryCell || c.of == h.root {
+			return asked(h.title(c))
 		}
-		return c.kind != entryCell && slices.ContainsFunc(c.of.names, func(name *cell) bool { // written under another of its names
+		return slices.ContainsFunc(c.of.names, func(name *cell) bool {
 			return asked(h.title(name)) && name.before(h.upTo(name, seq)).node == c.of
 		})
 	}
@@ -180,11 +172,46 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 		after := a.outcome()
 		isAsked = func(c *cell) bool { return asked(a.pathAfter(after, c)) }
 	}
-	a.apartFromOthers(seq)
+	a.apartFromOthers(seq, isAsked)
 	for _, p := range paths {
 		m.nameMovedAbove(a, p, seq)
 	}
 	return a, nil
+}
+
+// insideAny reports whether a path is in one of the directories. No directories mean the whole tree.
+func insideAny(p store.Path, dirs []store.Path) bool {
+	return len(dirs) == 0 || slices.ContainsFunc(dirs, p.Inside)
+}
+
+// historySince reads what has happened since version seq at paths and in the directories that were
+// at these paths and are elsewhere now.
+func (m *maker) historySince(seq uint64, paths []store.Path) (*past, error) {
+	changed := map[store.Path]bool{}
+	err := m.view.ChangedAfter(seq, func(p store.Path) { changed[p] = true })
+	if err != nil {
+		return nil, err
+	}
+	all, dirs := slices.Sorted(maps.Keys(changed)), slices.Clone(paths)
+	for {
+		within := slices.DeleteFunc(slices.Clone(all), func(p store.Path) bool { return !insideAny(p, dirs) })
+		h, err := m.cellsSince(within, seq+1, nil)
+		if err != nil {
+			return nil, err
+		}
+		known, then := len(dirs), h.treeAt(seq)
+		for n, at := range then.places {
+			if !n.dir() || len(at) == 0 || !insideAny((&aims{h: h}).pathIn(then, at[0]), paths) {
+				continue
+			}
+			if now, there := h.dirPath(n); there && !insideAny(now, dirs) {
+				dirs = append(dirs, now)
+			}
+		}
+		if len(dirs) == known {
+			return h, nil
+		}
+	}
 }
 
 // restoreCell adds the aim to give a cell the value that it had at version seq.
@@ -264,20 +291,24 @@ func (a *aims) directoriesOnce(seq uint64) {
 }
 
 // apartFromOthers makes a separate file for each entry whose file now has a further name that it
-// did not have at seq and that was not requested.
-func (a *aims) apartFromOthers(seq uint64) {
+// did not have at seq and that was not requested. The file with that name keeps its present content
+// and metadata unless it also has a requested name that it had at seq.
+func (a *aims) apartFromOthers(seq uint64, isAsked func(*cell) bool) {
 	then := func(c *cell) value { return c.before(a.h.upTo(c, seq)) }
 	for _, g := range a.sorted() {
 		n := g.want.node
 		if g.c.kind != entryCell || n == nil || n.dir() {
 			continue
 		}
-		for _, c := range n.entries {
-			if a.of[c] == nil && then(c).node != n && g.want.node == n {
-				own := a.h.newNode(n.kind, store.Inode{})
-				own.content.known, own.content.base = true, then(&n.content)
-				own.meta.known, own.meta.base = true, then(&n.meta)
-				g.want.node, g.made = own, true
+		further := func(c *cell) bool { return a.of[c] == nil && then(c).node != n }
+		if slices.ContainsFunc(n.entries, further) {
+			own := a.h.newNode(n.kind, store.Inode{})
+			own.content.known, own.content.base = true, then(&n.content)
+			own.meta.known, own.meta.base = true, then(&n.meta)
+			g.want.node, g.made = own, true
+			if !slices.ContainsFunc(n.entries, func(c *cell) bool { return then(c).node == n && a.after(c).node == n && isAsked(c) }) {
+				delete(a.of, &n.content)
+				delete(a.of, &n.meta)
 			}
 		}
 	}
