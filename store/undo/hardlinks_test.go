@@ -177,6 +177,24 @@ func TestRevertOfLinkedFile(t *testing.T) {
 	}
 }
 
+// A revert goes back one version more each time, whichever name of the file it is given. By another
+// name than the last one it used to go forward again.
+func TestRevertThroughEveryName(t *testing.T) {
+	c := linkedScene(t)
+	for _, text := range []string{"2", "3", "4"} {
+		c.as("A", "sh", "t1", 10).do(c.tr.Write("a", text))
+	}
+	for i, want := range []string{"3", "2", "old\n"} {
+		p, err := Planner{Store: c.s}.Revert([]store.Path{"a", "b"}[i%2], 1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(p)
+		c.want("a", want)
+		c.want("b", want)
+	}
+}
+
 // together reports whether the paths are names of one file.
 func (c *scene) together(paths ...store.Path) bool {
 	for _, p := range paths {

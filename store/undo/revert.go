@@ -24,13 +24,14 @@ func (m *maker) revertAims(path store.Path, steps int, version uint64) (*aims, e
 	if !found {
 		return nil, fmt.Errorf("no version of %q is known: %w", string(path), store.ErrNotFound)
 	}
+	have := stateOf(cur)
 	target, err := m.revertTarget(path, steps, version)
-	if err != nil {
-		return nil, err
-	}
-	have, want := stateOf(cur), stateOf(target)
+	want := stateOf(target)
 	if want.dir() || have.dir() {
 		return nil, fmt.Errorf("%q is a directory; undo or restore brings those back", string(path))
+	}
+	if err != nil {
+		return nil, err
 	}
 	if want.absent() {
 		want.seq = target.Seq
@@ -90,22 +91,28 @@ func (m *maker) revertTarget(path store.Path, steps int, version uint64) (store.
 
 // effectiveVersion returns the version that counts in place of vs[i], and its index. In place of a
 // version made by a plan, the version that the plan restored counts. So a second revert goes back
-// from the result of the first one.
+// from the result of the first one. If the plan restored a merge, or a version that was recorded for
+// another name of the file, the last earlier version with the same content counts.
 func (m *maker) effectiveVersion(vs []store.Version, i int) (store.Version, int) {
 	for v := vs[i]; v.Plan != ""; v = vs[i] {
 		p, err := m.store.Journal.Plan(v.Plan)
 		if err != nil {
 			break
 		}
+		var back []uint64 // the versions that the plan restored
+		other := false    // one of them is a merge, or was recorded for another name
+		for _, r := range p.Returns {
+			if r.Path == v.Path {
+				back = append(back, r.Back)
+				other = other || r.Made || !slices.ContainsFunc(vs[:i], func(o store.Version) bool { return o.Seq == r.Back })
+			}
+		}
+		restored := func(o store.Version) bool {
+			return stateOf(o).sameContent(stateOf(v)) && (slices.Contains(back, o.Seq) || other && o.Plan == "")
+		}
 		j := i - 1
-		for ; j >= 0; j-- {
-			o := vs[j]
-			restored := func(r store.Return) bool {
-				return r.Path == v.Path && (o.Seq == r.Back || r.Made && o.Plan == "") // for a merge, the last earlier version with the same content
-			}
-			if stateOf(o).sameContent(stateOf(v)) && slices.ContainsFunc(p.Returns, restored) {
-				break
-			}
+		for j >= 0 && !restored(vs[j]) {
+			j--
 		}
 		if j < 0 {
 			break
