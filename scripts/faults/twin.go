@@ -972,7 +972,7 @@ func (t *trial) namesNamed(lines []string, d difference) bool {
 // subtree. In the line, DIR stands for the directory.
 func saysOfAll(line, what string) bool {
 	said := map[string][]string{
-		"presence": {"DIR: removeat: directory not empty", "DIR: the directory holds other files", "DIR: is something else", "DIR: created again since", "not done: DIR -> ", `DIR: "`}, // the last one begins the message that DIR could not be moved
+		"presence": {"DIR: the directory holds other files", "DIR: is something else", "DIR: created again since", "not done: DIR -> ", `DIR: "`}, // the last one begins the message that DIR could not be moved
 		"absence":  {`"DIR" exists`, `it cannot return to "DIR"`, "DIR: its present content could not be restored later", "DIR: nothing is known of it", "DIR: what was there before is not known"},
 	}
 	return slices.ContainsFunc(said[what], func(words string) bool { return strings.Contains(line, words) })

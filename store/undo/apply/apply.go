@@ -390,6 +390,8 @@ func reason(err error) string {
 	var p *fs.PathError
 	var l *os.LinkError
 	switch {
+	case errors.Is(err, syscall.ENOTEMPTY):
+		return "the directory holds other files"
 	case errors.As(err, &p):
 		return p.Op + ": " + p.Err.Error()
 	case errors.As(err, &l):
