@@ -1,8 +1,10 @@
 package survey_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 
@@ -161,5 +163,35 @@ func TestRefreshSaysWhatMayBeMissing(t *testing.T) {
 	}
 	if v := newest(t, p, "a"); v.Op != store.OpBaseline {
 		t.Errorf("%v", v.Op)
+	}
+}
+
+// Right after a mount, a plan waits for the scan that finds what changed while nothing was mounted.
+// It used to be made from the old log, so that its steps failed, or put files into a directory that
+// somebody had made since.
+func TestUpdateAllWaitsForTheScanOfAMount(t *testing.T) {
+	p := daemontest.New(t)
+	for i := range 300 {
+		p.Write(fmt.Sprintf("d/%d", i), "a\n")
+	}
+	p.LookAtAll()
+	p.Remove("d")
+	dir, err := os.Open(p.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params, err := json.Marshal(wire.Attach{PID: os.Getpid(), Mountpoint: p.Root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	attach := p.Survey.Handlers()[wire.MAttach]
+	if _, _, err := attach(t.Context(), &wire.Request{Method: wire.MAttach, Params: params, Files: []*os.File{dir}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Survey.UpdateAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !newest(t, p, "d").Deleted() || !newest(t, p, "d/7").Deleted() {
+		t.Error("what is gone is still there")
 	}
 }

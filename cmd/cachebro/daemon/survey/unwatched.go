@@ -15,6 +15,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/source"
 	table "cachebro/fusefs/mounts"
 	"cachebro/store"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -109,9 +110,19 @@ func (s *Survey) covered() bool {
 	return err == nil && slices.ContainsFunc(all, func(m table.Mount) bool { return m.Source == s.Root })
 }
 
-// UpdateAll waits for the spool. Then it records the changes made while nothing was mounted.
+// UpdateAll waits for the spool. Then it records the changes made while nothing was mounted. On a
+// mount it waits for the scan that records them, for at most scanWait: each step of a plan checks
+// again what it changes.
 func (s *Survey) UpdateAll(ctx context.Context) error {
 	s.Ingest.WaitHead(ctx, ingest.QueryWait)
+	if s.mount.mounted() && s.lastComplete.Load() != 0 {
+		for end := time.Now().Add(scanWait); s.baseline.running() && time.Now().Before(end); {
+			if ok, _ := s.Ingest.Health(); !ok || !sleep.For(ctx, 2*time.Millisecond) {
+				break
+			}
+		}
+		return ctx.Err()
+	}
 	return s.updateUnwatched(ctx)
 }
 

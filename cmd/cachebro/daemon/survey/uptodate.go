@@ -90,12 +90,12 @@ func (s *Survey) Refresh(ctx context.Context, noScan bool) (warning string) {
 	return s.refresh(ctx, noScan, refreshWait)
 }
 
-// docsWait bounds the scan of every file before an answer about documents if nothing is mounted.
-// It is generous, because "in sync" is true only if every file was checked.
-const docsWait = 25 * time.Second
+// scanWait bounds the scan of every file before a plan, and before an answer about documents if
+// nothing is mounted. It is generous, because "in sync" is true only if every file was checked.
+const scanWait = 25 * time.Second
 
 // RefreshWhole is Refresh for a caller that would rather wait than miss a file.
-func (s *Survey) RefreshWhole(ctx context.Context) string { return s.refresh(ctx, false, docsWait) }
+func (s *Survey) RefreshWhole(ctx context.Context) string { return s.refresh(ctx, false, scanWait) }
 
 func (s *Survey) refresh(ctx context.Context, noScan bool, within time.Duration) (warning string) {
 	behind := s.Ingest.Await(ctx, ingest.QueryWait)
