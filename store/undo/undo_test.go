@@ -12,6 +12,7 @@ import (
 
 	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
+	"cachebro/store/leaf/event"
 
 	"pgregory.net/rapid"
 )
@@ -495,5 +496,19 @@ func TestUndoGivesBackTouchedTime(t *testing.T) {
 	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
 	if got := tr.Files["a"].Mtime; got != int64(time.Hour) {
 		t.Fatalf("the time is %d", got)
+	}
+}
+
+// A dry run does not have the present content of an ignored file. It used to count the lines as if
+// the file were empty: an undo of an appended line showed +1 -0.
+func TestLinesOfUnsavedContentAreNotCounted(t *testing.T) {
+	c := newScene(t)
+	c.as("", "vim", "", 5).do(c.tr.Write("x.log", "1\n"))
+	c.as("A", "sh", "t1", 10)
+	appended := c.tr.Write("x.log", "1\n2\n")
+	appended.Class, appended.HasContent, appended.Content = event.Ignored, false, nil
+	p := c.do(appended).undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Steps) != 1 || p.Steps[0].Added+p.Steps[0].Removed != 0 {
+		t.Errorf("steps %+v", p.Steps)
 	}
 }
