@@ -59,7 +59,7 @@ func (pl *Plans) Handlers() map[string]wire.Handler {
 }
 
 // repository returns the reason why a plan must not remove a directory: it has a .git, so it is a
-// repository or a worktree. If the plan removed its files, only the .git would remain. Git would
+// repository, a worktree or a submodule. If the plan removed its files, only the .git would remain. Git would
 // still consider the worktree valid, and a repository may hold commits that exist nowhere else.
 func (pl *Plans) repository(ctx context.Context, dir store.Path) string {
 	st, err := pl.Source.Lstat(ctx, dir+"/.git")
@@ -67,7 +67,7 @@ func (pl *Plans) repository(ctx context.Context, dir store.Path) string {
 	case err != nil:
 		return ""
 	case st.Mode&syscall.S_IFMT == syscall.S_IFREG:
-		return "it is a git worktree, so it is not removed; git worktree remove " + string(dir) + " removes it unless that would lose something"
+		return "it is a git worktree or submodule, so it is not removed; git worktree remove " + string(dir) + ", or git rm for a submodule, removes it unless that would lose something"
 	}
 	return "it is now a git repository, so it is not removed; remove it yourself if you need nothing in it"
 }
