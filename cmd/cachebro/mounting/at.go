@@ -18,8 +18,8 @@ for any editor, diff, grep, cp or script. A MOMENT is an age (10m), a time (12:4
 2026-11-22T12:40), a number of the log (812), a label, prompt/ID or session/ID/start,
 where ID may be last. The printed name contains the version of that moment, so it always
 shows the same moment. Without a MOMENT, the parent directory is printed, which contains
-versions/PATH and at/MOMENT. There, at/10m always means ten minutes ago, so it shows a
-later moment as time passes.
+versions/PATH, at/AGE, at/TIME, at/version/NUMBER, at/prompt/ID and at/session/ID/start.
+There, at/10m always means ten minutes ago, so it shows a later moment as time passes.
 
 Nothing in this directory can be changed. It is mounted apart from the project, only you
 can see it, and it is unmounted by cachebro umount or after ten minutes without use.
