@@ -60,14 +60,7 @@ func (e *Env) Locate(given string) (Target, error) {
 	}
 	if m, ok := mounts.Above(overlays, real); ok {
 		t := Target{Root: m.Source, Point: m.Point, Rel: []byte(mounts.Rel(real, m.Point))}
-		// Elsewhere is slow, because it examines all processes. Call it only if the state directory
-		// does not exist, because only then would this command begin a second history.
-		if state, err := e.Paths().State(m.Source); err == nil && !IsDir(state) {
-			if other := e.Elsewhere(m); other != nil {
-				return t, other
-			}
-		}
-		return t, nil
+		return t, e.SecondHistory(m)
 	}
 	for _, m := range overlays { // the path may be in the source of a mount on another directory
 		if mounts.Within(real, m.Source) {

@@ -69,6 +69,9 @@ Inside a git work tree the top level of the work tree is mounted.`,
 		for _, note := range m.Notes {
 			fmt.Fprintln(e.Stderr, "note: "+note)
 		}
+		if m.Elsewhere != nil {
+			return m.Elsewhere
+		}
 		if m.Already {
 			if err := Renew(ctx, e, &m, f.upgrade); err != nil {
 				return err

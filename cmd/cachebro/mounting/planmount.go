@@ -26,6 +26,9 @@ type PlannedMount struct {
 	Already bool // it is already mounted, and the mount answers
 	First   bool // the project has no history yet
 	Mountd  int  // mountd's pid, if it is already mounted
+	// Elsewhere says which other history has the project's changes, if it is already mounted and its
+	// history is not that of this user and environment.
+	Elsewhere error
 }
 
 // PlanMount decides what to mount where. If the mount cannot work, PlanMount returns an error with
@@ -284,6 +287,7 @@ func checkMounts(e *cli.Env, m *PlannedMount) (done bool, err error) {
 			return false, cli.Hintf("cachebro umount "+cli.Arg(on.Point), "%s is already the mountpoint of %s", cli.Quote(on.Point), cli.Quote(on.Source))
 		}
 		m.Already = true
+		m.Elsewhere = e.SecondHistory(on)
 		m.State, err = e.Paths().State(m.Root)
 		if err == nil {
 			if r, ok := supervisor.ReadRecord(m.State); ok && r.Mountpoint == on.Point {

@@ -182,10 +182,14 @@ func (s *session) inside() string {
 // session is registered just before the first change, so that a command that only reads starts no
 // daemon. If the project's history cannot be stored, run reports that before the start.
 func (s *session) run(ctx context.Context) error {
-	_, noPlace := s.Paths().MakeState(s.plan.Root)
-	if !s.unmounted || noPlace != nil {
-		if err := s.register(ctx); err != nil {
-			return err
+	if other := s.plan.Elsewhere; other != nil {
+		fmt.Fprintf(s.Stderr, "note: %s\nhint: %s\n", cli.OneLine(other.Error()), cli.HintOf(other))
+	} else {
+		_, noPlace := s.Paths().MakeState(s.plan.Root)
+		if !s.unmounted || noPlace != nil {
+			if err := s.register(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	err := s.spawn(ctx)
@@ -211,7 +215,7 @@ func (s *session) register(ctx context.Context) error {
 
 // registerLate is register for a command that is already running.
 func (s *session) registerLate(ctx context.Context) {
-	if s.daemon != nil {
+	if s.daemon != nil || s.plan.Elsewhere != nil {
 		return
 	}
 	if err := s.register(ctx); err != nil {
