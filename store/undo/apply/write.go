@@ -32,12 +32,11 @@ func (w *worker) create(content []byte) error {
 
 // begun reports whether the file holds only the beginning of content because a process was killed
 // while writing it. The file must not be older than the plan, except by a second, because the
-// kernel's clock for files is slightly behind. If several is set, the file must have several names,
-// and so was written in place. Otherwise it must have one. resultExists handles a file with the
-// whole content.
-func (w *worker) begun(content []byte, several bool) bool {
+// kernel's clock for files is slightly behind. kept says whether the file must be one that is written in
+// place (see keepsFile). resultExists handles a file with the whole content.
+func (w *worker) begun(content []byte, kept bool) bool {
 	fi, err := w.root.Lstat(w.name)
-	if err != nil || !fi.Mode().IsRegular() || links(fi) > 1 != several {
+	if err != nil || !fi.Mode().IsRegular() || w.keepsFile(fi) != kept {
 		return false
 	}
 	if fi.Size() >= int64(len(content)) || fi.ModTime().Before(w.plan.Begun.Add(-time.Second)) {
@@ -53,7 +52,24 @@ func (w *worker) filled() bool {
 		return false
 	}
 	fi, err := w.root.Lstat(w.name)
-	return err == nil && links(fi) > 1
+	return err == nil && w.keepsFile(fi)
+}
+
+// keepsFile reports whether a file is written in place, because it has other names or belongs to
+// somebody else. Any file that replaces it would belong to this user.
+func (w *worker) keepsFile(fi fs.FileInfo) bool { return links(fi) > 1 || w.othersFile(fi) }
+
+// othersFile reports whether a file belongs to another user, and has the owner and the mode that it
+// should get. This user may change neither of them.
+func (w *worker) othersFile(fi fs.FileInfo) bool {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok || os.Geteuid() == 0 || int(st.Uid) == os.Geteuid() {
+		return false
+	}
+	if w.step.Owned && w.step.UID != st.Uid {
+		return false
+	}
+	return w.step.Mode == 0 || mode(w.step.Mode) == fi.Mode()
 }
 
 // stamp sets the time of a file that a killed process has written completely.
@@ -75,7 +91,7 @@ func (w *worker) write(content []byte) error {
 	if old != nil && old.IsDir() {
 		return fmt.Errorf("is a directory: %w", errChanged)
 	}
-	if old != nil && old.Mode().IsRegular() && (w.inPlace || links(old) > 1 && !w.step.Apart) {
+	if old != nil && old.Mode().IsRegular() && (w.inPlace || w.keepsFile(old) && !w.step.Apart) {
 		return w.fill(content, old)
 	}
 	tmp := w.temporary()
@@ -151,7 +167,10 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 	}
 	w.capable(f, h, set)
 	if w.step.Mtime != 0 { // before the close, so that the version has the time too
-		if err := setMtime(w.root, f, w.step.Mtime); err != nil {
+		err := setMtime(w.root, f, w.step.Mtime)
+		if errors.Is(err, fs.ErrPermission) {
+			w.left = append(w.left, fmt.Sprintf("its time could not be restored (%s)", reason(err)))
+		} else if err != nil {
 			return err
 		}
 	}
