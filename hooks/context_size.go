@@ -288,7 +288,8 @@ func (s *contextSize) account(line []byte) {
 	case s.Compacted == compactionSeen && e.Type == "user" && e.Summary:
 		return
 	}
-	if e.Type != "attachment" && lost(line) || lost(e.Message.Edits) || e.Type == "system" && tellsLoss(e.Subtype) {
+	reportsLoss := e.Type != "attachment" && lost(line) || e.Type == "system" && tellsLoss(e.Subtype)
+	if reportsLoss || lost(e.Message.Edits) {
 		s.Shrunk = true
 	}
 	var blocks []struct {

@@ -54,7 +54,7 @@ func (c *call) shellResult(ctx context.Context) answer {
 	case ans.Kind == wire.ReadSpan && text != "":
 		new = ans.Note + "\n" + text
 	}
-	if new == "" || len(new) >= len(stdout) || !utf8.ValidString(new) || !strings.HasPrefix(new, ourMark) || c.refuses(formShell) {
+	if len(new) >= len(stdout) || !utf8.ValidString(new) || !strings.HasPrefix(new, ourMark) || c.refuses(formShell) {
 		return answer{}
 	}
 	return answer{out: output{updated: withStdout(c.response, new)}, sent: func() { sent{ToolUse: c.toolUse, Form: formShell}.note(c) }}

@@ -32,7 +32,7 @@ func recoveryBlock(r wire.Recovery, loc *time.Location) string {
 			modified++
 		}
 	}
-	if modified == 0 && len(r.Changed) == 0 && r.Failed == "" && len(r.Notes) == 0 && r.Metrics.Saved <= 0 {
+	if modified+len(r.Changed)+len(r.Notes) == 0 && r.Failed == "" && r.Metrics.Saved <= 0 {
 		return ""
 	}
 	var b strings.Builder

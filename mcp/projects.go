@@ -243,7 +243,7 @@ func resolved(p string) string {
 
 // expand turns a file URL, or a path that begins with ~/, into a plain path.
 func expand(p string) string {
-	if u, err := url.Parse(p); err == nil && u.Scheme == "file" && (u.Host == "" || u.Host == "localhost") && u.Path != "" {
+	if u, err := url.Parse(p); err == nil && u.Scheme == "file" && slices.Contains([]string{"", "localhost"}, u.Host) && u.Path != "" {
 		p = u.Path
 	}
 	if rest, ok := strings.CutPrefix(p, "~/"); ok {

@@ -3,6 +3,7 @@ package search
 import (
 	"bytes"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -53,7 +54,8 @@ func KindOf(p string) Kind {
 }
 
 func isTest(p, stem string) bool {
-	if strings.HasSuffix(stem, "_test") || strings.HasPrefix(stem, "test_") || strings.HasSuffix(stem, ".test") || strings.HasSuffix(stem, ".spec") || strings.HasSuffix(stem, "_spec") {
+	endsWith := func(end string) bool { return strings.HasSuffix(stem, end) }
+	if strings.HasPrefix(stem, "test_") || slices.ContainsFunc([]string{"_test", ".test", "_spec", ".spec"}, endsWith) {
 		return true
 	}
 	for _, dir := range strings.Split(path.Dir(p), "/") {

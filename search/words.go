@@ -34,7 +34,7 @@ func fold(r rune) rune {
 
 // isWord reports whether a rune belongs to a word.
 func isWord(r rune) bool {
-	return text.IsWord(r) || r >= utf8.RuneSelf && r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
+	return text.IsWord(r) || r >= utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
 // eachWord calls fn with the byte range of each longest run of word runes.

@@ -189,7 +189,8 @@ func cutHead(begin string) string {
 func cutTail(end string) string {
 	for at := 0; len(end)-at >= minTail; at++ {
 		blank := end[at] == ' ' && (at == 0 || end[at-1] != ' ')
-		if strings.IndexByte("\"'`,;", end[at]) >= 0 || end[at] == ':' && end[at+1] == ' ' || blank && strings.IndexByte("-|([", end[at+1]) >= 0 {
+		punctuation := strings.IndexByte("\"'`,;", end[at]) >= 0 || strings.HasPrefix(end[at:], ": ")
+		if punctuation || blank && strings.IndexByte("-|([", end[at+1]) >= 0 {
 			return end[at:]
 		}
 	}

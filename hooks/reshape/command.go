@@ -63,6 +63,9 @@ var filters = map[string][]string{
 	"rg": {"-n", "-o", "-c", "-b", "-l", "-H", "-r", "--replace", "--color", "--json", "--count", "--only-matching"},
 }
 
+// withValue lists the options of filters that may be followed by a value in a word of its own.
+var withValue = map[string][]string{"head": {"-n"}, "tail": {"-n"}, "sort": {"-k", "-t"}}
+
 // maker returns the words of the program in a pipeline that makes the lines, or nil if it prints
 // nothing. ok is false if the pipeline is not understood.
 func maker(p shell.Pipeline) (words []string, ok bool) {
@@ -107,7 +110,7 @@ func filtering(w []string) bool {
 	case "grep", "egrep", "rg": // with a second operand it would read that file
 		return operands <= 1
 	}
-	return operands == 0 || operands == 1 && slices.ContainsFunc(w[1:], func(a string) bool { return a == "-n" || a == "-k" || a == "-t" })
+	return operands == 0 || operands == 1 && hasAny(w[1:], withValue[w[0]]...)
 }
 
 // wrapped reports whether xargs runs the program that makes the lines.

@@ -147,8 +147,8 @@ func unnumber(text string) (string, bool) {
 		l := lines[i]
 		rest, ok := strings.CutPrefix(l, "["+Mark)
 		count, rest, ok2 := strings.Cut(rest, " lines ")
-		n, err := strconv.Atoi(count)
-		if !ok || !ok2 || err != nil || n < 1 || n > MaxText {
+		n, _ := strconv.Atoi(count) // if count is not a number, n is 0; if it is too large, so is n
+		if !ok || !ok2 || n < 1 || n > MaxText {
 			out = append(out, l)
 			continue
 		}

@@ -43,7 +43,7 @@ func runsPrograms(words []string) bool {
 	}
 	no := notForPeople[words[0]]
 	return !slices.ContainsFunc(words[1:], func(w string) bool {
-		return w == first && slices.Contains(no, w) || w != "" && w[0] == '-' && slices.Contains(no, w)
+		return slices.Contains(no, w) && (w == first || w[0] == '-')
 	}) && !printsFile(words)
 }
 

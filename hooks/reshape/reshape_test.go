@@ -161,6 +161,8 @@ func TestPassesAreFoldedWhereAllPassed(t *testing.T) {
 		{"go test -v ./... || true", goPass + "signal: segmentation violation\n", false},
 		{"make test || true", goPass + "PASS\nok  \tx\t0.1s\n" + goPass + "Connection lost\n", false},
 		{"python3 -m pytest -v | head -20", pytest, false},
+		{"make check | sort -n", goPass + "PASS\nok  \tx\t(cached)\n", true},
+		{"make check | sort -n log", goPass + "PASS\nok  \tx\t(cached)\n", false}, // the lines of a file
 		// One suite ends without a result, and another passes.
 		{"make test || true", pytest + goPass + "PASS\nok  \tx\t0.1s\n", false},
 		{"npm test || true", pass("  ✓ adds the number %d to another (2 ms)") + "Disconnected from the worker\n" + pass("  ✓ takes the number %d from another (2 ms)") + "Tests:       20 passed, 20 total\n", false},

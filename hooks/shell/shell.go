@@ -58,8 +58,8 @@ func ParseShow(command string) (shown, bool) {
 		return shown{}, false
 	}
 	if b, ok := stmt.Cmd.(*syntax.BinaryCmd); ok && b.Op != syntax.Pipe {
-		cd, ok := literals(b.X)
-		if b.Op != syntax.AndStmt || !ok || len(cd) != 2 || cd[0] != "cd" || strings.HasPrefix(cd[1], "-") {
+		cd, _ := literals(b.X)
+		if b.Op != syntax.AndStmt || len(cd) != 2 || cd[0] != "cd" || strings.HasPrefix(cd[1], "-") {
 			return shown{}, false
 		}
 		dir, stmt = cd[1], b.Y
@@ -301,27 +301,27 @@ func parseSed(args []string) (shown, bool) {
 	f, ok := oneFile(rest)
 	script, print := strings.CutSuffix(script, "p")
 	a, b, isRange := strings.Cut(script, ",")
-	first, err := strconv.Atoi(a)
-	if !ok || !print || err != nil || first < 1 || strings.HasPrefix(a, "+") {
+	first, err := strconv.ParseUint(a, 10, 31)
+	if !ok || !print || err != nil || first < 1 {
 		return shown{}, false
 	}
-	s := shown{file: f, First: first}
+	s := shown{file: f, First: int(first)}
 	switch plus, more := strings.CutPrefix(b, "+"); {
 	case !isRange:
-		s.Last = first
+		s.Last = s.First
 	case b == "$":
 	case more:
-		n, err := strconv.Atoi(plus)
-		if err != nil || n < 0 || strings.HasPrefix(plus, "+") {
+		n, err := strconv.ParseUint(plus, 10, 31)
+		if err != nil {
 			return shown{}, false
 		}
-		s.Last = first + n
+		s.Last = s.First + int(n)
 	default:
 		s.Last, err = strconv.Atoi(b)
 		if err != nil || s.Last < 1 {
 			return shown{}, false
 		}
-		s.Last = max(s.Last, first) // sed prints at least line A
+		s.Last = max(s.Last, s.First) // sed prints at least line A
 	}
 	return s, true
 }

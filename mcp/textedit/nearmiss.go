@@ -113,8 +113,8 @@ func near(file, wanted []string, fold func(string) string) (at []int) {
 // returns the index of the place's first line, and the number of matching lines.
 func longest(file, wanted []string) (at, most int) {
 	for n := range file {
-		k := 0
-		for k < len(wanted)-1 && n+k < len(file) && file[n+k] == wanted[k] && (k > 0 || strings.TrimSpace(wanted[0]) != "") {
+		k, limit := 0, min(len(wanted)-1, len(file)-n)
+		for k < limit && file[n+k] == wanted[k] && (k > 0 || strings.TrimSpace(wanted[0]) != "") {
 			k++
 		}
 		if k > most {
