@@ -119,7 +119,8 @@ func (s *Store) Repack(ctx context.Context, gentle bool, r *Report) error {
 	if st.loose > 0 {
 		err = s.pack(ctx, st, gentle, r, func(hd header) bool {
 			f := st.frames[hd.frame]
-			return hd.loose() || hd.enc == encFrame && f != nil && open[f.head.pack] && !f.shared()
+			inOpenPack := f != nil && open[f.head.pack] && !f.shared()
+			return hd.loose() || hd.enc == encFrame && inOpenPack
 		})
 	}
 	if err == nil {

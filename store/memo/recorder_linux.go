@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -320,7 +321,7 @@ func (r *recorder) exec(n *notifier.Notice, path string) {
 
 // asksOfOpen reports whether a call asks for attributes of an open file.
 func asksOfOpen(n *notifier.Notice) bool {
-	return n.NR == unix.SYS_FSTAT || n.NR == unix.SYS_FGETXATTR || n.NR == unix.SYS_FLISTXATTR || n.NR == unix.SYS_LSEEK && n.Args[2] > unix.SEEK_END
+	return slices.Contains([]int32{unix.SYS_FSTAT, unix.SYS_FGETXATTR, unix.SYS_FLISTXATTR}, n.NR) || n.NR == unix.SYS_LSEEK && n.Args[2] > unix.SEEK_END
 }
 
 // opened handles a call for the attributes of an open file, which any process may have opened.

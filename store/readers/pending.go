@@ -101,7 +101,7 @@ func sameRange(e *entry, q Request) bool {
 	first := max(1, q.Offset)
 	whole := e.span == span{1, 0}
 	if q.Limit <= 0 || first+q.Limit-1 >= e.answer.TotalLines {
-		return whole && first == 1 || !whole && e.span.first == first && e.span.last == e.answer.TotalLines
+		return e.span.first == first && (whole || e.span.last == e.answer.TotalLines)
 	}
 	return e.span == span{first, first + q.Limit - 1}
 }

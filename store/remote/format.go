@@ -315,7 +315,8 @@ func (h Head) valid(machine string) bool {
 	}
 	was := Former{}
 	for _, f := range h.Former {
-		if f.Machine.ID != machine || f.N <= was.N || f.N > h.N || f.Seq < was.Seq || f.Seq > h.Seq {
+		inOrder := was.N < f.N && f.N <= h.N && was.Seq <= f.Seq && f.Seq <= h.Seq
+		if f.Machine.ID != machine || !inOrder {
 			return false
 		}
 		was = f

@@ -258,7 +258,9 @@ func (b *Bucket) After(ctx context.Context, h Head, n uint64, log string) ([]Seg
 // former machines as the head.
 func (p piece) follows(joint []byte, previous string) error {
 	var l link
-	if json.Unmarshal(joint, &l) != nil || l.Machine != p.machine || l.N != p.N || l.Previous != previous || l.Contents != p.Contents || l.Gen != p.Gen {
+	err := json.Unmarshal(joint, &l)
+	samePiece := l.Machine == p.machine && l.N == p.N && l.Contents == p.Contents && l.Gen == p.Gen
+	if err != nil || !samePiece || l.Previous != previous {
 		return fmt.Errorf("%w: segment %d of %s does not follow the one before it", ErrForged, p.N, p.machine)
 	}
 	if !slices.Equal(l.Former, p.former) {

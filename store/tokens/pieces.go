@@ -186,13 +186,13 @@ func wide(b []byte, i int) (end, shape, length int) {
 		shape = sBad
 	case r < 0xC0:
 		shape = sSign
-	case r < 0x370 || 0x1E00 <= r && r < 0x2000:
+	case r < 0x370, 0x1E00 <= r && r < 0x2000:
 		shape = sLatin
 	case 0x400 <= r && r < 0x530:
 		shape = sCyrillic
-	case 0x2000 <= r && r < 0x2E00 || 0x3000 <= r && r < 0x3040 || 0xFE00 <= r && r < 0x10000:
+	case 0x2000 <= r && r < 0x2E00, 0x3000 <= r && r < 0x3040, 0xFE00 <= r && r < 0x10000:
 		shape = sSign
-	case 0x2E00 <= r && r < 0xD800 || 0xF900 <= r && r < 0xFB00:
+	case 0x2E00 <= r && r < 0xD800, 0xF900 <= r && r < 0xFB00:
 		shape = sHan
 	case r >= 0x10000:
 		shape = sAstral

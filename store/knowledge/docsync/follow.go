@@ -258,5 +258,7 @@ func (s *Sync) touched(v store.Version) error {
 }
 
 func (f *fresh) continued(v store.Version) bool {
-	return v.Time-f.Time < freshFor && (f.PID != 0 && f.PID == v.Actor.PID || f.Prompt != "" && f.Prompt == v.Actor.Prompt)
+	sameProcess := f.PID != 0 && f.PID == v.Actor.PID
+	samePrompt := f.Prompt != "" && f.Prompt == v.Actor.Prompt
+	return v.Time-f.Time < freshFor && (sameProcess || samePrompt)
 }

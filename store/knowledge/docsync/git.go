@@ -23,7 +23,8 @@ func (s *Sync) gitWrote(at uint64) error {
 func (s *Sync) together(k key, at uint64) error {
 	b := s.bases[k]
 	doc, ok, err := s.store.AtSeq(k.doc, at)
-	if err != nil || !ok || b == nil || doc.Actor.Comm != "git" || doc.Seq <= b.Seq {
+	byGit := ok && doc.Actor.Comm == "git"
+	if err != nil || b == nil || !byGit || doc.Seq <= b.Seq {
 		return err
 	}
 	now, err := s.members(k, false, at)

@@ -94,7 +94,7 @@ func refsIn(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) 
 	}
 	for from, to := range pathWords(prose) {
 		word := prose[from:to]
-		if from > 0 && prose[from-1] == ':' || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~") || !isCode(word) {
+		if strings.HasSuffix(prose[:from], ":") || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~") || !isCode(word) {
 			continue // part of a URL, or outside the project
 		}
 		for _, p := range []string{path.Clean(word), path.Join(path.Dir(string(doc)), word)} {

@@ -79,7 +79,7 @@ func Mask(args []string) []string {
 		case value().MatchString(a) && i+1 < len(args), option != "" && a == option && i+1 < len(args):
 			i++
 			out[i] = Hidden
-		case option != "" && len(option) == 2 && strings.HasPrefix(a, option) && len(a) > 2 && !strings.HasPrefix(a, "--"):
+		case len(option) == 2 && strings.HasPrefix(a, option) && len(a) > 2:
 			out[i] = option + Hidden
 		case slices.Contains(beforeSecret, a) && i+1 < len(args):
 			i++

@@ -84,7 +84,7 @@ func Name(part string) bool {
 	if part == ".git" {
 		return true
 	}
-	if len(part) < 4 || part[0] != '.' && part[0] != 'g' && part[0] != 'G' && part[0] < 0x80 {
+	if len(part) < 4 || part[0] < 0x80 && strings.IndexByte(".gG", part[0]) < 0 {
 		return false
 	}
 	part = strings.Map(func(r rune) rune {

@@ -85,10 +85,10 @@ func compile(p string) (parts []part, ok bool) {
 		case '*':
 			n := len(p)
 			p = strings.TrimLeft(p, "*")
-			escaped := strings.HasPrefix(p, `\/`)
-			if first && len(p) < n && (p == "" || p[0] == '/' || escaped) {
-				// In git, "**" matches zero components only before a plain slash.
-				parts = append(parts, part{many: true, some: p == "" || escaped})
+			// In git, "**" matches zero components only before a plain slash.
+			some := p == "" || strings.HasPrefix(p, `\/`)
+			if first && len(p) < n && (some || p[0] == '/') {
+				parts = append(parts, part{many: true, some: some})
 				if p == "" {
 					return parts, true
 				}

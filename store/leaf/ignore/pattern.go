@@ -60,10 +60,10 @@ func parse(text []byte) []pattern {
 		begins := plain(line)
 		p.literal = begins == len(line)
 		p.prefix, line = line[:begins], line[begins:]
-		switch {
+		switch ending := strings.TrimPrefix(line, "*"); {
 		case p.literal:
-		case p.base && begins == 0 && len(line) > 1 && line[0] == '*' && plain(line[1:]) == len(line)-1:
-			p.ending = line[1:]
+		case p.base && begins == 0 && ending != "" && plain(ending) == len(ending):
+			p.ending = ending
 		default:
 			ok := false
 			p.parts, ok = compile(line)
@@ -114,8 +114,8 @@ func (p *pattern) matches(rel, name string, isDir bool) bool {
 	case p.ending != "":
 		return strings.HasSuffix(s, p.ending)
 	}
-	n := len(p.prefix)
-	return len(s) >= n && (n == 0 || s[0] == p.prefix[0]) && s[:n] == p.prefix && match(p.parts, s[n:])
+	rest, ok := strings.CutPrefix(s, p.prefix)
+	return ok && match(p.parts, rest)
 }
 
 // mayMatchInside reports whether the pattern may match a name in the directory rel because of the
