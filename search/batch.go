@@ -42,7 +42,7 @@ func (b *batch) full() bool { return len(b.files) >= batchFiles || b.bytes >= b.
 
 // prepared is one file after analysis.
 type prepared struct {
-	v    store.Version
+	path store.Path
 	f    *file // nil if the file is to be removed from the index
 	docs []*document.Document
 }
@@ -65,14 +65,14 @@ func (b *batch) analyse(ctx context.Context) error {
 	if x.opt.Asked != nil && x.opt.Asked() {
 		g.SetLimit(1)
 	}
-	for i, v := range b.files {
+	for i := range b.files {
 		g.Go(func() error {
 			if gctx.Err() != nil {
 				return gctx.Err()
 			}
 			words := x.lexicons.Get().(*lexicon)
 			defer x.lexicons.Put(words)
-			p, err := x.prepare(v, words)
+			p, err := x.prepare(b.files[i], words)
 			b.ready[i] = p
 			return err
 		})
@@ -107,11 +107,11 @@ func (b *batch) write(seq uint64, last bool) error {
 	defer x.mu.Unlock()
 	x.analysed.Add(int64(len(b.ready)))
 	for _, p := range b.ready {
-		x.setLocked(p.v.Path, p.f)
-		delete(x.held, p.v.Path)
-		delete(x.removed, p.v.Path)
+		x.setLocked(p.path, p.f)
+		delete(x.held, p.path)
+		delete(x.removed, p.path)
 		if x.ready {
-			x.taken[p.v.Path] = now
+			x.taken[p.path] = now
 		}
 	}
 	if last {
@@ -124,10 +124,10 @@ func (b *batch) write(seq uint64, last bool) error {
 // enter adds one file to a bleve batch. The new chunks replace the file's earlier chunks.
 func (x *Index) enter(batch *bleve.Batch, p prepared) error {
 	x.mu.RLock()
-	old, known := x.files[p.v.Path]
-	_, binary := x.binary[p.v.Path]
+	old, known := x.files[p.path]
+	_, binary := x.binary[p.path]
 	if !known {
-		old, known = x.removed[p.v.Path]
+		old, known = x.removed[p.path]
 	}
 	x.mu.RUnlock()
 	kept := map[string]bool{}
@@ -138,11 +138,11 @@ func (x *Index) enter(batch *bleve.Batch, p prepared) error {
 		}
 	}
 	if known || binary {
-		if id := fileID(p.v.Path); !kept[id] {
+		if id := fileID(p.path); !kept[id] {
 			batch.Delete(id)
 		}
 		for i := range old.chunks.len() {
-			if id := chunkID(p.v.Path, old.chunks.at(i)); !kept[id] {
+			if id := chunkID(p.path, old.chunks.at(i)); !kept[id] {
 				batch.Delete(id)
 			}
 		}

@@ -132,6 +132,15 @@ func (c *diskCorpus) Live(prefix store.Path, fn func(store.Version) error) error
 	return nil
 }
 
+func (c *diskCorpus) LiveAfter(after store.Path, fn func(store.Version) error) error {
+	return c.Live("", func(v store.Version) error {
+		if v.Path <= after {
+			return nil
+		}
+		return fn(v)
+	})
+}
+
 func (c *diskCorpus) Current(p store.Path) (store.Version, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -113,7 +113,7 @@ func (x *table) searchable(v store.Version) bool {
 
 // prepare reads and analyses one file.
 func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error) {
-	p.v = v
+	p.path = v.Path
 	defer func() {
 		if p.f != nil && len(p.docs) == 0 { // the file is in the table but not indexed
 			p.docs = []*document.Document{document.NewDocument(fileID(v.Path))}

@@ -2,6 +2,9 @@ package search
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -12,22 +15,6 @@ import (
 	"github.com/blevesearch/bleve/v2/index/scorch/mergeplan"
 )
 
-// wanted is a file that the first index must contain. It holds only the data that prepare needs,
-// because the complete versions of 100,000 files, with their writers, took 40 MB.
-type wanted struct {
-	path      store.Path
-	seq       uint64
-	time      int64
-	size      int64
-	changed   int64 // mtime, ns
-	blob      store.Hash
-	noContent string
-}
-
-func (w *wanted) version() store.Version {
-	return store.Version{Path: w.path, Seq: w.seq, Time: w.time, Op: store.OpWrite, Blob: w.blob, NoContent: w.noContent, Stat: store.Stat{Size: w.size}}
-}
-
 // A first index of more than largeTree files takes half a minute or more, and ranked queries find
 // only files that are indexed. So it begins with the workedOn files that were changed last. The
 // other files follow in path order, because neighbouring files share words.
@@ -36,35 +23,18 @@ const (
 	workedOn  = 5_000
 )
 
-// lastChangedFirst moves the n files that were changed last to the front, and keeps the order of
-// the others.
-func lastChangedFirst(all []wanted, n int) {
-	if n >= len(all) {
-		return
-	}
-	changed := make([]int64, len(all))
-	for i := range all {
-		changed[i] = all[i].changed
+// period is a range of change times, in ns. Both ends belong to it.
+type period struct{ first, last int64 }
+
+// periods returns the order in which the files with these change times are indexed: in a tree of
+// more than large files, first the files that were changed last. It sorts changed.
+func periods(changed []int64, large, recent int) []period {
+	if len(changed) <= large {
+		return []period{{math.MinInt64, math.MaxInt64}}
 	}
 	slices.Sort(changed)
-	since := changed[len(all)-n]
-	at, _ := slices.BinarySearch(changed, since+1)
-	ties := n - (len(all) - at)   // number of files with the change time since that belong to the front
-	front := make([]wanted, 0, n) // in reverse order
-	to := len(all)
-	for i := len(all) - 1; i >= 0; i-- {
-		if w := all[i]; w.changed > since || w.changed == since && ties > 0 {
-			if w.changed == since {
-				ties--
-			}
-			front = append(front, w)
-			continue
-		}
-		to--
-		all[to] = all[i]
-	}
-	slices.Reverse(front)
-	copy(all, front)
+	since := changed[len(changed)-recent]
+	return []period{{since, math.MaxInt64}, {math.MinInt64, since - 1}}
 }
 
 // Progress returns how many files of the first index are done, and how many there are. Both are 0
@@ -77,20 +47,17 @@ func (x *Index) Progress() (made, of int) {
 // previous batch is being written.
 func (x *Index) first(ctx context.Context) error {
 	seq := x.corpus.Seq()
-	var all []wanted
+	var changed []int64
 	if err := x.corpus.Live("", func(v store.Version) error {
 		if x.searchable(v) {
-			all = append(all, wanted{v.Path, v.Seq, v.Time, v.Stat.Size, v.Stat.Mtime, v.Blob, v.NoContent})
+			changed = append(changed, v.Stat.Mtime)
 		}
 		return ctx.Err()
 	}); err != nil {
 		return err
 	}
-	if len(all) > largeTree {
-		lastChangedFirst(all, workedOn)
-	}
 	x.made.Store(0)
-	x.toMake.Store(int64(len(all)))
+	x.toMake.Store(int64(len(changed)))
 	defer x.toMake.Store(0)
 	merge := x.holdMerges()
 	defer merge()
@@ -100,30 +67,20 @@ func (x *Index) first(ctx context.Context) error {
 	var analysing sync.WaitGroup
 	analysing.Go(func() {
 		defer close(analysed)
-		b := x.staleBatch(all)
-		hand := func() bool {
+		err := x.eachBatch(ctx, periods(changed, largeTree, workedOn), func(b *batch) error {
 			if err := b.analyse(ctx); err != nil {
-				cancel(err)
-				return false
+				return err
 			}
 			select {
 			case analysed <- b:
-				b = x.newBatch()
-				return true
+				return nil
 			case <-ctx.Done():
-				return false
+				return ctx.Err()
 			}
+		})
+		if err != nil {
+			cancel(err)
 		}
-		for i := range all {
-			if w := &all[i]; x.has(w) {
-				x.made.Add(1)
-				continue
-			}
-			if b.take(all[i].version()); b.full() && !hand() {
-				return
-			}
-		}
-		hand()
 	})
 	defer analysing.Wait()
 	written := 0
@@ -145,6 +102,45 @@ func (x *Index) first(ctx context.Context) error {
 		return err
 	}
 	return x.compact(ctx, merge)
+}
+
+// errBatchFull ends the reading of a page.
+var errBatchFull = errors.New("the batch is full")
+
+// eachBatch calls fn with batches of the files that the first index must contain and that no
+// earlier attempt has indexed. It reads the versions for one batch at a time, because those of
+// 100,000 files took 40 MB.
+func (x *Index) eachBatch(ctx context.Context, order []period, fn func(*batch) error) error {
+	b, err := x.staleBatch()
+	if err != nil {
+		return err
+	}
+	for _, part := range order {
+		last, more := store.Path(""), true
+		for more {
+			err := x.corpus.LiveAfter(last, func(v store.Version) error {
+				last = v.Path
+				if v.Stat.Mtime < part.first || v.Stat.Mtime > part.last || !x.searchable(v) {
+					return ctx.Err()
+				}
+				if x.has(v) {
+					x.made.Add(1)
+				} else if b.take(v); b.full() {
+					return errBatchFull
+				}
+				return ctx.Err()
+			})
+			more = errors.Is(err, errBatchFull)
+			if more {
+				err = fn(b)
+				b = x.newBatch()
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return fn(b)
 }
 
 // maxUnmerged is how many segments of the first index stay unmerged until one merge at the end.
@@ -178,39 +174,31 @@ func (x *Index) holdMerges() (merge func()) {
 	})
 }
 
-// has reports whether the index has the wanted version of a file.
-func (x *table) has(w *wanted) bool {
+// has reports whether the index has this version of a file.
+func (x *table) has(v store.Version) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	f, ok := x.files[w.path]
-	return ok && f.indexed && f.hash == w.blob && f.seq == w.seq
+	f, ok := x.files[v.Path]
+	return ok && f.indexed && f.hash == v.Blob && f.seq == v.Seq
 }
 
 // staleBatch returns a batch that removes the files that an earlier attempt has indexed, if they
-// are not in all.
-func (x *Index) staleBatch(all []wanted) *batch {
-	b := x.newBatch()
+// no longer exist.
+func (x *Index) staleBatch() (*batch, error) {
 	x.mu.RLock()
-	defer x.mu.RUnlock()
-	if len(x.files)+len(x.binary) == 0 {
-		return b
-	}
-	among := make(map[store.Path]bool, len(all))
-	for i := range all {
-		among[all[i].path] = true
-	}
-	gone := func(p store.Path) {
-		if !among[p] {
+	known := slices.AppendSeq(slices.Collect(maps.Keys(x.files)), maps.Keys(x.binary))
+	x.mu.RUnlock()
+	b := x.newBatch()
+	for _, p := range known {
+		v, found, err := x.corpus.Current(p)
+		if err != nil {
+			return nil, err
+		}
+		if !found || !x.searchable(v) {
 			b.take(store.Version{Path: p, Op: store.OpUnlink})
 		}
 	}
-	for p := range x.files {
-		gone(p)
-	}
-	for p := range x.binary {
-		gone(p)
-	}
-	return b
+	return b, nil
 }
 
 // compact merges the segments of the first index into one, which is smaller and needs only one

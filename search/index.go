@@ -36,6 +36,9 @@ type Corpus interface {
 	Seq() uint64
 	// Live calls fn with the newest version of every existing path.
 	Live(prefix store.Path, fn func(store.Version) error) error
+	// LiveAfter is like Live for the paths that sort after a path, in the order of their bytes, and
+	// ends with the error that fn returns.
+	LiveAfter(after store.Path, fn func(store.Version) error) error
 	// Content returns the content of a version.
 	Content(store.Hash) ([]byte, error)
 	// Current returns the newest version of a path, or false if none is known.

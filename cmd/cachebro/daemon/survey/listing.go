@@ -13,9 +13,10 @@ import (
 // goroutine.
 type listing struct {
 	store   *store.Store
-	upTo    uint64 // only versions up to this one can be missing in the tree
-	page    []store.Version
-	last    store.Path // the last path of the newest page
+	upTo    uint64          // only versions up to this one can be missing in the tree
+	buf     []store.Version // holds every page in turn
+	page    []store.Version // the rest of the newest page
+	last    store.Path      // the last path of the newest page
 	ended   bool
 	skipped []store.Version // listed versions whose files were not found
 }
@@ -27,14 +28,16 @@ var errFull = errors.New("the page is full")
 // next returns the newest version of the next path, nil if there are no more.
 func (l *listing) next() (*store.Version, error) {
 	if len(l.page) == 0 && !l.ended {
-		err := l.store.View(func(v *store.View) error {
-			return v.LiveAfter(l.last, func(o store.Version) error {
-				if len(l.page) == listingPage {
-					return errFull
-				}
-				l.page = append(l.page, o)
-				return nil
-			})
+		if l.buf == nil {
+			l.buf = make([]store.Version, listingPage)
+		}
+		l.page = l.buf[:0]
+		err := l.store.LiveAfter(l.last, func(v store.Version) error {
+			if len(l.page) == listingPage {
+				return errFull
+			}
+			l.page = append(l.page, v)
+			return nil
 		})
 		l.ended = err == nil
 		if err != nil && !errors.Is(err, errFull) {

@@ -117,6 +117,9 @@ func (slowCorpus) Secret(store.Path) bool { return false }
 func (slowCorpus) Live(_ store.Path, fn func(store.Version) error) error {
 	return fn(store.Version{Seq: 1, Path: "f", Op: store.OpWrite, Blob: store.Hash{1}, Stat: store.Stat{Mode: 0o100644, Size: 1}})
 }
+func (c slowCorpus) LiveAfter(_ store.Path, fn func(store.Version) error) error {
+	return c.Live("", fn)
+}
 func (slowCorpus) Since(uint64, int) ([]store.Version, error) { return nil, nil }
 func (c slowCorpus) Read(store.Path, []byte) ([]byte, error) {
 	<-c.readable
