@@ -220,8 +220,8 @@ func (d *DB) sizeBlockCache() {
 	}
 	defer d.leave()
 	size := blockCache
-	if d.reading.n > 0 { // 64 MiB with the daemon's usual memory limit
-		size = max(blockCache, min(largeBlockCache, debug.SetMemoryLimit(-1)/5*2))
+	if d.reading.n > 0 { // 56 MiB with the daemon's usual memory limit
+		size = max(blockCache, min(largeBlockCache, debug.SetMemoryLimit(-1)/2))
 	}
 	d.bdb.CacheMaxCost(badger.BlockCache, size)
 }

@@ -59,7 +59,7 @@ type Options struct {
 	// never ends.
 	IdleExit time.Duration
 	// MemoryLimit is the garbage collector's memory limit, in bytes. The daemon raises the limit
-	// while the live heap needs more (see followMemory). 0 means 160 MiB, < 0 no limit.
+	// while the live heap needs more (see followMemory). 0 means 112 MiB, < 0 no limit.
 	MemoryLimit int64
 	// Workers is the number of threads for the index and exact queries; 0 means GOMAXPROCS.
 	Workers int

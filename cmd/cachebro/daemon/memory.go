@@ -15,7 +15,9 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-const usualMemory = 160 << 20
+// usualMemory is the memory limit of the collector in bytes. Mapped files, which include the
+// program, take some 65 MB in addition.
+const usualMemory = 112 << 20
 
 // With a fixed memory limit the collector runs without end once the live heap comes near the limit,
 // as it does with a long history. So each collection sets the limit to one and a half times the
