@@ -34,7 +34,30 @@ func (c *chooser) compare(base store.Hash) (*diff.Script, error) {
 		// Different bytes may render to the same text. A diff would then be empty.
 		return nil, nil
 	}
+	if c.meta.units == 0 && old.units > 0 {
+		c.measureChange(old, v, sc)
+	}
 	return sc, nil
+}
+
+// measureChange measures the current content by an earlier one of known size, unless much has
+// changed. It measures only the lines from the first edit to the last, and those around them in
+// which a token may begin before the line.
+func (c *chooser) measureChange(old, v *view, sc *diff.Script) {
+	from, to := sc.Edits[0].OldFrom, sc.Edits[len(sc.Edits)-1].OldTo
+	for from > 0 {
+		from--
+		if tokens.BeginAt(sc.Old[from]) {
+			break
+		}
+	}
+	for to < len(sc.Old) && !tokens.BeginAt(sc.Old[to]) {
+		to++
+	}
+	if to-from <= len(sc.Old)/2 {
+		newTo := to + len(sc.New) - len(sc.Old)
+		c.measured(old.units - tokens.Units(old.slice(from+1, to)) + tokens.Units(v.slice(from+1, newTo)))
+	}
 }
 
 // base finds an earlier content that the reader holds as a whole, and returns the script from it to
@@ -72,9 +95,11 @@ func (c *chooser) changed() (decision, bool, error) {
 	if c.q.Stub != nil && len(rows) > maxRows {
 		return decision{}, false, nil
 	}
-	// All pages together must pay. If there is only one, the method rows compares it.
-	if len(rows) > maxRows && tokens.EstimateString(label)+tokens.EstimateString(joined(rows)) >= c.meta.tokens {
-		return decision{}, false, nil
+	if len(rows) > maxRows { // all pages together must pay; if there is only one, the method rows compares it
+		full, err := c.fullTokens()
+		if err != nil || tokens.EstimateString(label)+tokens.EstimateString(joined(rows)) >= full {
+			return decision{}, false, err
+		}
 	}
 	return c.rows(h, sc, rows, 0, label)
 }
@@ -115,9 +140,10 @@ func (c *chooser) rows(h proof, sc *diff.Script, rows []diff.Row, from int, labe
 		d.Text += truncated(c.q.Path, to, sc.Added()+sc.Removed())
 	}
 	d.Tokens = tokens.EstimateString(d.Label) + tokens.EstimateString(d.Text)
-	d.FullTokens = c.meta.tokens
-	if d.Tokens >= d.FullTokens {
-		return decision{}, false, nil
+	var err error
+	d.FullTokens, err = c.fullTokens()
+	if err != nil || d.Tokens >= d.FullTokens {
+		return decision{}, false, err
 	}
 	seen := 0
 	if c.snap.page.base == h.hash && c.snap.page.target == c.q.Hash {
@@ -141,9 +167,10 @@ func (c *chooser) listing(h proof, sc *diff.Script, label string) (decision, boo
 	d := c.answer(wire.ReadDiff)
 	d.Label, d.Text = label, joined(rows)
 	d.Tokens = tokens.EstimateString(d.Label) + tokens.EstimateString(d.Text)
-	d.FullTokens = c.meta.tokens
-	if d.Tokens >= d.FullTokens || len(rows) > maxRows {
-		return decision{}, false, nil
+	var err error
+	d.FullTokens, err = c.fullTokens()
+	if err != nil || d.Tokens >= d.FullTokens || len(rows) > maxRows {
+		return decision{}, false, err
 	}
 	d.effect = c.derived(h, 1, c.meta.total, true)
 	return d, true, nil

@@ -71,7 +71,6 @@ func (c *chooser) viewOf(h store.Hash, content []byte) *view {
 	if ok {
 		v.meta = m
 	} else {
-		v.tokens = tokens.Estimate(v.text)
 		c.s.metas.Put(k, v.meta)
 	}
 	return v
@@ -144,7 +143,14 @@ func (c *chooser) askedTwice() bool {
 
 func (c *chooser) fullTokens() (int, error) {
 	if c.whole {
-		return c.meta.tokens, nil
+		if c.meta.units == 0 && c.meta.total > 0 {
+			v, err := c.view()
+			if err != nil {
+				return 0, err
+			}
+			c.measured(tokens.Units(v.text))
+		}
+		return tokens.Rounded(c.meta.units), nil
 	}
 	if a, ok := c.snap.asks[c.span()]; ok && a.hash == c.q.Hash {
 		return a.tokens, nil
@@ -154,6 +160,12 @@ func (c *chooser) fullTokens() (int, error) {
 		return 0, err
 	}
 	return tokens.Estimate(v.slice(c.first, c.last)), nil
+}
+
+// measured records the size of the current content.
+func (c *chooser) measured(units int) {
+	c.meta.units = units
+	c.s.metas.Put(metaKey{c.q.Hash, c.rendering()}, c.meta)
 }
 
 func (c *chooser) answer(kind string) decision {

@@ -29,9 +29,9 @@ type metaKey struct {
 type meta struct {
 	rendering store.Rendering // the one in effect, because utf16/1 may have replaced raw/1
 	total     int             // number of lines; a final newline begins no further line
-	tokens    int
-	plain     bool // every rendering is the content itself
-	valid     bool // the text is UTF-8
+	units     int             // of package tokens; 0 if not measured
+	plain     bool            // every rendering is the content itself
+	valid     bool            // the text is UTF-8
 	binary    bool
 	newline   bool // the text ends in a newline
 }
@@ -52,7 +52,7 @@ func render(content []byte, r store.Rendering) *view {
 	}
 	v.text = shown
 	v.total = len(v.lines())
-	v.valid = utf8.Valid(shown)
+	v.valid = v.plain || utf8.Valid(shown)
 	v.binary = text.Binary(shown)
 	v.newline = len(shown) > 0 && shown[len(shown)-1] == '\n'
 	return v

@@ -3,9 +3,13 @@ package readers_test
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +17,7 @@ import (
 	"cachebro/scripts/testkit/conformance"
 	"cachebro/store"
 	"cachebro/store/readers"
+	"cachebro/store/tokens"
 	"cachebro/store/wire"
 )
 
@@ -295,13 +300,18 @@ func TestErrors(t *testing.T) {
 }
 
 // BenchmarkDecide reads many paths in turn, so that no request is repeated. The full reads that
-// make short answers possible are done while the timer is stopped.
+// make short answers possible are done while the timer is stopped. An edited file has a content
+// that was never read before.
 func BenchmarkDecide(b *testing.B) {
 	const paths = 3 // so few that no text expires because of the others
 	for _, lines := range []int{40, 200, 1150} {
 		text := conformance.Text(lines)
-		for _, kind := range []string{wire.ReadFull, wire.ReadUnchanged, wire.ReadDiff} {
-			b.Run(fmt.Sprintf("%s/%dkB", kind, len(text)/1000), func(b *testing.B) {
+		for _, name := range []string{wire.ReadFull, wire.ReadUnchanged, wire.ReadDiff, "edited"} {
+			kind := name
+			if name == "edited" {
+				kind = wire.ReadDiff
+			}
+			b.Run(fmt.Sprintf("%s/%dkB", name, len(text)/1000), func(b *testing.B) {
 				p := newProject(b, nil)
 				contents := []string{text, conformance.WithLine(text, lines/2, "changed")}
 				hashes := []store.Hash{p.put(contents[0]), p.put(contents[1])}
@@ -328,6 +338,9 @@ func BenchmarkDecide(b *testing.B) {
 							read(j, 0, true)
 						}
 						b.StartTimer()
+					}
+					if name == "edited" { // the hash alone decides whether a content is known
+						binary.BigEndian.PutUint64(hashes[1][:], uint64(i))
 					}
 					if a := read(i%paths, version, kind == wire.ReadFull); a.Kind != kind {
 						b.Fatalf("%s, want %s", a.Kind, kind)
@@ -368,5 +381,46 @@ func TestRestartKeepsWhatWasTold(t *testing.T) {
 	restart()
 	if held := p.shown.Held(r.id); len(held) > 0 {
 		t.Errorf("after a day: %q", held)
+	}
+}
+
+// The size that an answer reports for the whole text is that of the present text, although after a
+// change only the changed lines are measured.
+func TestFullTokensOfChangedText(t *testing.T) {
+	p := newProject(t, nil)
+	r := rand.New(rand.NewPCG(3, 5))
+	some := []string{"\n", "  \n", "// a comment\n", "/\n", "}\n", "});\n", "\tx := HTTPServer(1234)\n", "    é漢字 \xff;\r\n", "word\n", "\t\t\n"}
+	line := func() string { return some[r.IntN(len(some))] }
+	var lines []string
+	for range 300 {
+		lines = append(lines, line())
+	}
+	diffs := 0
+	for n := range 400 {
+		for range r.IntN(3) {
+			at := r.IntN(len(lines))
+			lines = slices.Replace(lines, at, at+r.IntN(min(3, len(lines)-at)), line(), line())
+		}
+		text := strings.Join(lines, "")
+		if n%3 == 0 {
+			text = strings.TrimSpace(text)
+		}
+		text = strings.ToValidUTF8(text, "?")
+		a, err := p.shown.Decide(t.Context(), readers.Request{
+			Reader: store.Reader{Session: "s"}, Known: true, Path: "f", Hash: p.put(text), Tool: "read_file",
+			Content: func() ([]byte, error) { return []byte(text), nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := tokens.EstimateString(text); a.FullTokens != want {
+			t.Fatalf("answer %d, %s: %d tokens, want %d", n, a.Kind, a.FullTokens, want)
+		}
+		if a.Kind == wire.ReadDiff {
+			diffs++
+		}
+	}
+	if diffs < 100 {
+		t.Errorf("only %d diffs", diffs)
 	}
 }

@@ -1,6 +1,8 @@
 package tokens
 
 import (
+	"bytes"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -86,6 +88,35 @@ func TestEstimateEdges(t *testing.T) {
 		if got := EstimateString(c.in); got < c.min || got > c.max {
 			t.Errorf("Estimate(%.20q) = %d, want %d to %d", c.in, got, c.min, c.max)
 		}
+	}
+}
+
+// The units of a text are the sum of the units of its parts, if a piece begins at the first line of
+// each part. Most lines are such lines.
+func TestUnitsAddUp(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 11))
+	bits := []string{"word", "Word", "HTTPServer", " ", "  ", "\t", "\v", "\n", "\n", "\r\n", "\r", "\n\n\n", "      ", "12345", "()", "//", "/", "====", "é", "漢字", "\xff", "\xe2\x80", "\U0001F600", ");\n", "\n\t\t", "\n//"}
+	begin, lines := 0, 0
+	for range 4000 {
+		var text []byte
+		for range r.IntN(60) {
+			text = append(text, bits[r.IntN(len(bits))]...)
+		}
+		at := 0
+		for _, line := range bytes.SplitAfter(text, []byte("\n"))[1:] {
+			at = bytes.IndexByte(text[at:], '\n') + at + 1
+			lines++
+			if len(line) == 0 || !BeginAt(line) {
+				continue
+			}
+			begin++
+			if sum, want := Units(text[:at])+Units(text[at:]), Units(text); sum != want {
+				t.Fatalf("%q and %q: %d units, together %d", text[:at], text[at:], sum, want)
+			}
+		}
+	}
+	if begin < lines/4 {
+		t.Errorf("a piece begins at %d of %d lines", begin, lines)
 	}
 }
 
