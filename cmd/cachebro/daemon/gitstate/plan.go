@@ -77,14 +77,32 @@ func (h *history) chosen(sel Selection) (of []*operation, has map[*row]bool) {
 
 // inEffect reports whether an operation has not been undone.
 func (h *history) inEffect(o *operation) bool {
-	paths, before, _ := h.ends(o)
+	paths, before, after := h.ends(o)
 	return slices.ContainsFunc(paths, func(p string) bool {
 		now := h.now(p)
 		if before[p].kind == objects {
 			return before[p].why == ""
 		}
-		return !onlyMadeOrRemoved(before[p], now) && !h.same(p, before[p], now)
+		return !onlyMadeOrRemoved(before[p], now) && !h.same(p, before[p], now) && !h.undone(o, p, before[p], after[p])
 	})
+}
+
+// undone reports whether an operation left a path as it was, or an undo has restored the state before
+// the operation. The path may have changed since, for example by the undo of an earlier operation.
+func (h *history) undone(o *operation, p string, before, after pathState) bool {
+	is := h.same(p, before, after)
+	for _, r := range h.chains[p] {
+		if !strings.HasPrefix(r.Plan, undoing) || r.Time < o.begin() || slices.Contains(o.rows, r) {
+			continue
+		}
+		switch t := h.after(r); {
+		case h.same(p, t, before):
+			is = true
+		case h.same(p, t, after):
+			is = false
+		}
+	}
+	return is
 }
 
 // ofOthers reports whether an operation was done in a worktree outside the project. The git state
