@@ -55,7 +55,8 @@ func (h *health) round(project string, f fleet.FeedResult, err error, took time.
 		w.failed++
 		return
 	}
-	w.machines, w.problems, w.last = f.Machines, f.Problems, time.Now()
+	w.machines, w.problems = f.Machines, f.Problems
+	w.last = time.Now()
 }
 
 // overdue returns a project that no round has imported successfully within the time late, or "" if

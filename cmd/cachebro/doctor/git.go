@@ -46,7 +46,8 @@ func gitAsks(ctx context.Context, e *cli.Env, t cli.Target) []Finding {
 	defer cancel()
 	var errs bytes.Buffer
 	cmd := exec.CommandContext(ctx, "sh", "-c", command+` "$@"`, "cachebro", "2", "")
-	cmd.Dir, cmd.Env, cmd.Stderr = t.Point, e.Vars, &errs
+	cmd.Dir, cmd.Env = t.Point, e.Vars
+	cmd.Stderr = &errs
 	if out, err := cmd.Output(); err != nil || !bytes.HasPrefix(out, []byte("cachebro:")) {
 		return []Finding{wrong(what, "cachebro init --git-fsmonitor "+cli.Arg(t.Root), "is configured to ask cachebro what changed, but gets no answer from this command, and so looks at every file: %s", command)}
 	}

@@ -311,7 +311,8 @@ func Projects(ctx context.Context, e *cli.Env) ([]Project, error) {
 			hello := wire.Hello{Version: cli.Version, Client: "cli", Root: m.Source}
 			if c, err := wire.Dial(ctx, e.Paths(), hello, wire.Timeouts{Connect: time.Second, Answer: 2 * time.Second}); err == nil {
 				if st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{}); err == nil {
-					l.Versions, l.Gaps, l.Counted = st.Store.Versions, st.GapCount, true
+					l.Counted = true
+					l.Versions, l.Gaps = st.Store.Versions, st.GapCount
 				}
 				c.Close()
 			}

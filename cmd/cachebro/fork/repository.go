@@ -134,7 +134,8 @@ func (r repository) has(path string, in *os.Root) bool {
 		if err != nil {
 			return false
 		}
-		content, size, mode = strings.NewReader(target), int64(len(target)), "120000"
+		content, size = strings.NewReader(target), int64(len(target))
+		mode = "120000"
 	case fi.Mode().IsRegular():
 		if fi.Mode()&0o100 != 0 {
 			mode = "100755"

@@ -117,7 +117,8 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 func filesToo(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags, plan wire.GitPlan, known bool) error {
 	switch {
 	case plan.PID != 0 && (r.Last || r.GitOp != 0):
-		r.PID, r.Since, r.Last, r.GitOp = plan.PID, plan.Since, false, 0
+		r.Last, r.GitOp = false, 0
+		r.PID, r.Since = plan.PID, plan.Since
 	case r.GitOp != 0 && !known:
 		return cli.Hintf("cachebro log shows the numbers", "g%d is not a git operation that could be undone", r.GitOp)
 	case r.Last || r.GitOp != 0:

@@ -125,7 +125,8 @@ machine.`,
 				if _, ok := e.Number(args[0]); !ok {
 					break
 				}
-				*moment, args, numbers = args[0], args[1:], true
+				*moment, args = args[0], args[1:]
+				numbers = true
 			}
 		}
 		if *since != "" && numbers {

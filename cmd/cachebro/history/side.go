@@ -74,7 +74,8 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 		}
 		if r.Last {
 			last := ask
-			last.Last, last.Beside, last.Since, last.Project = true, "", here.ActionEnd, own.Root
+			last.Last, last.Beside = true, ""
+			last.Since, last.Project = here.ActionEnd, own.Root
 			asks = append(asks, last)
 		}
 	case !r.Since.IsZero():
@@ -185,7 +186,9 @@ func (s *side) giveUp(ctx context.Context) {
 func (s *side) show(e *cli.Env, w io.Writer, f planFlags) error {
 	if f.git { // undoGit has already handled git's own files
 		own := func(x wire.Conflict) bool { _, _, ok := gitdir.Split(string(x.Path)); return ok }
-		s.plan.Git, s.plan.Conflicts, s.plan.Lost = "", slices.DeleteFunc(s.plan.Conflicts, own), slices.DeleteFunc(s.plan.Lost, own)
+		s.plan.Git = ""
+		s.plan.Conflicts = slices.DeleteFunc(s.plan.Conflicts, own)
+		s.plan.Lost = slices.DeleteFunc(s.plan.Lost, own)
 	}
 	shown := s.plan
 	if *f.dryRun || !*f.yes { // also list files that are left alone because a process has them open for writing

@@ -117,7 +117,8 @@ func start(ctx context.Context, e *cli.Env, root, point string) error {
 		}
 	}
 	cmd := exec.Command(exe, "past", "--root", root, "--point", point)
-	cmd.Dir, cmd.Env, cmd.SysProcAttr = "/", e.Vars, &syscall.SysProcAttr{Setsid: true}
+	cmd.Dir, cmd.Env = "/", e.Vars
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

@@ -135,7 +135,8 @@ func Renew(ctx context.Context, e *cli.Env, m *PlannedMount, asked bool) error {
 	if err != nil {
 		return fmt.Errorf("copy this binary out of the project: %w", err)
 	}
-	m.State, m.Version, m.Env, m.Paths = state, cli.Version, serverEnv(e), e.Paths()
+	m.State, m.Version = state, cli.Version
+	m.Env, m.Paths = serverEnv(e), e.Paths()
 	pid, err := supervisor.Renew(ctx, m.Config)
 	if err != nil {
 		return err

@@ -90,7 +90,8 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 	if err != nil {
 		return m, fmt.Errorf("copy this binary out of the project: %w", err)
 	}
-	m.Version, m.Env, m.Paths = cli.Version, serverEnv(e), e.Paths()
+	m.Version = cli.Version
+	m.Env, m.Paths = serverEnv(e), e.Paths()
 	m.ReadOnly = f.readOnly
 	m.Notes = append(m.Notes, mountedInside(m.Root)...)
 	if note := descriptorNote(); note != "" {

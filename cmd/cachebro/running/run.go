@@ -242,7 +242,8 @@ const takeStockWithin = 10 * time.Second
 func (s *session) note(ctx context.Context, ev wire.SessionEvent) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	ev.Session, ev.Client, ev.PID, ev.Cwd = s.id, s.client, os.Getpid(), s.inside()
+	ev.Session, ev.Client = s.id, s.client
+	ev.PID, ev.Cwd = os.Getpid(), s.inside()
 	if _, err := s.daemon.Call(ctx, wire.MSession, ev, nil, nil); err != nil {
 		fmt.Fprintf(s.Stderr, "note: the session could not be registered: %s\n", cli.OneLine(err.Error()))
 	}

@@ -61,7 +61,8 @@ func colour(name string, content []byte) [][]span {
 			}
 			if total += len(piece); ended {
 				total++
-				all, now, at = append(all, now), nil, 0
+				all = append(all, now)
+				now, at = nil, 0
 			}
 			text = rest
 		}

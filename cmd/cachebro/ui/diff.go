@@ -247,7 +247,8 @@ type diffRows struct {
 func diffOf(from, to side, d diffRows) *diffRows {
 	from.data, _ = text.Shown(from.data)
 	to.data, _ = text.Shown(to.data)
-	d.sc, d.from, d.to = diff.Compare(from.data, to.data), from, to
+	d.from, d.to = from, to
+	d.sc = diff.Compare(from.data, to.data)
 	if d.blank {
 		old, new := d.sc.Old, d.sc.New
 		d.sc = diff.CompareLines(unspaced(old), unspaced(new))

@@ -332,8 +332,8 @@ func whoOf(v wire.Version) string {
 	case v.Op == "baseline":
 		return ""
 	case v.Plan != "":
-		who, _, _ = strings.Cut(v.Plan, "-")
-		return oneLine(who)
+		kind, _, _ := strings.Cut(v.Plan, "-")
+		return oneLine(kind)
 	case v.Actor.Args != "":
 		who = text.Clip(oneLine(v.Actor.Args), 60)
 	}

@@ -37,7 +37,8 @@ func (s *server) projects(ctx context.Context, _ url.Values) (any, error) {
 		row.Rests = !p.Counted && !row.Here
 		switch {
 		case p.Error != "":
-			row.State, row.Bad, row.New = oneLine(p.Error), true, ""
+			row.State, row.Bad = oneLine(p.Error), true
+			row.New = ""
 		case p.Gaps > 0:
 			row.State, row.Bad = "mounted, "+text.Count(p.Versions, "version")+", "+text.Count(p.Gaps, "gap"), true
 		case p.Counted:

@@ -170,7 +170,8 @@ func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	aq.Files, aq.Fold, aq.Lines, aq.Limit = shortFiles, true, true, cmp.Or(aq.Limit, pageActions)
+	aq.Fold, aq.Lines = true, true
+	aq.Files, aq.Limit = shortFiles, cmp.Or(aq.Limit, pageActions)
 	one := q.Get("action") != ""
 	if !one {
 		aq.Seq = number(q, "before")

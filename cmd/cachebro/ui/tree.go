@@ -46,7 +46,8 @@ func (s *server) tree(ctx context.Context, q url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	aq.Files, aq.Lines, aq.Limit = allFiles, true, cmp.Or(aq.Limit, recentActions)
+	aq.Lines = true
+	aq.Files, aq.Limit = allFiles, cmp.Or(aq.Limit, recentActions)
 	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, aq)
 	if err != nil {
 		return nil, err
@@ -96,7 +97,9 @@ func nodesOf(all []leaf) []treeNode {
 		var below []leaf
 		for len(all) > 0 && len(all[0].path) > 1 && all[0].path[0] == first {
 			l := all[0]
-			dir.Files, dir.Added, dir.Removed = dir.Files+1, dir.Added+l.node.Added, dir.Removed+l.node.Removed
+			dir.Files++
+			dir.Added += l.node.Added
+			dir.Removed += l.node.Removed
 			below, all = append(below, leaf{l.path[1:], l.node}), all[1:]
 		}
 		dir.Below = nodesOf(below)

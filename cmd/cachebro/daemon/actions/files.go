@@ -116,7 +116,8 @@ func (h *history) before(p store.Path, o store.Version) (*file, error) {
 }
 
 func (f *file) touch(o store.Version) {
-	f.now, f.deleted, f.onlyRenamed = o, false, false
+	f.now = o
+	f.deleted, f.onlyRenamed = false, false
 	f.onlyMode = f.onlyMode && o.Op == store.OpChmod
 	f.comm = o.Actor.Comm
 }
@@ -212,7 +213,8 @@ func (h *history) outcome() []*file {
 		// The file was moved away and then deleted, as vim does with the old file.
 		delete(h.files, p)
 		if was := h.files[f.origin]; was != nil {
-			was.existed, was.before, was.made = true, f.before, false
+			was.existed, was.made = true, false
+			was.before = f.before
 		} else {
 			h.files[f.origin] = &file{path: f.origin, existed: true, before: f.before, now: f.now, deleted: true, comm: f.comm}
 		}
@@ -392,7 +394,9 @@ func (l lineCounter) list(a *wire.Action, all []*file, q wire.ActionsQuery) erro
 		}
 		for _, u := range under {
 			added, removed, binary, known := l.compare(u)
-			x.Added, x.Removed, x.Counted = x.Added+added, x.Removed+removed, x.Counted && known
+			x.Added += added
+			x.Removed += removed
+			x.Counted = x.Counted && known
 			x.Binary = x.Binary || binary && !x.Dir
 		}
 		by, err := l.undone.undoneBy(change{f.path, f.before.Seq, f.now.Seq, func(seq uint64) bool {

@@ -35,7 +35,8 @@ func (s *Service) ActionOf(v *store.View, of store.Version) (has func(store.Vers
 			if g.isOver(o.Time, oldest) {
 				return false
 			}
-			g.versions[0], span.First, span.Last = o, min(span.First, o.Seq), max(span.Last, o.Seq)
+			g.versions[0] = o
+			span.First, span.Last = min(span.First, o.Seq), max(span.Last, o.Seq)
 			if len(all) < wholePage {
 				all = append(all, o)
 			}

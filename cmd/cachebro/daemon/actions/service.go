@@ -200,7 +200,7 @@ func (s *Service) addGapsAndNotices(out *wire.Actions, f store.Filter, q wire.Ac
 	if !ok {
 		return nil
 	}
-	var err error
-	out.Gaps, out.Notices, err = versions.GapsAndNotices(s.store, f.Path, from, to)
+	gaps, notices, err := versions.GapsAndNotices(s.store, f.Path, from, to)
+	out.Gaps, out.Notices = gaps, notices
 	return err
 }

@@ -89,7 +89,8 @@ func (t *digests) follow() error {
 		}
 		t.mu.Lock()
 		if !t.built {
-			t.built, t.seq, t.files, t.sums = true, first.seq, first.files, first.sums
+			t.built, t.seq = true, first.seq
+			t.files, t.sums = first.files, first.sums
 		}
 		seq = t.seq
 		t.mu.Unlock()

@@ -323,7 +323,8 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 	chain := a.chainLocked(key)
 	if p := a.procs[key]; p != nil {
 		p.seen = max(p.seen, t)
-		out.UID, out.Comm, out.Args = p.uid, p.comm, p.args[:min(len(p.args), maxArgs)]
+		out.UID, out.Comm = p.uid, p.comm
+		out.Args = p.args[:min(len(p.args), maxArgs)]
 	}
 	id, at, ok := a.findLocked(chain, t)
 	var w *window

@@ -201,7 +201,9 @@ func (a *Attribution) RecordToolProcess(call wire.ToolCall, owner Key) bool {
 	known := false
 	for _, w := range slices.Backward(a.windows) {
 		if w.Call.ToolUse == call.ToolUse && w.End == 0 {
-			w.Owner, w.Call.PID, w.Call.Paths, known = owner, call.PID, call.Paths, true
+			known = true
+			w.Owner = owner
+			w.Call.PID, w.Call.Paths = call.PID, call.Paths
 			break
 		}
 	}

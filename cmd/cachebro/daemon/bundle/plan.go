@@ -46,7 +46,9 @@ func (q Query) filled() Query {
 		}
 		return min(n, most)
 	}
-	q.Depth, q.MaxNodes, q.MaxChunks = bound(q.Depth, defaultDepth, maxDepth), bound(q.MaxNodes, defaultNodes, maxNodes), bound(q.MaxChunks, defaultChunks, maxChunks)
+	q.Depth = bound(q.Depth, defaultDepth, maxDepth)
+	q.MaxNodes = bound(q.MaxNodes, defaultNodes, maxNodes)
+	q.MaxChunks = bound(q.MaxChunks, defaultChunks, maxChunks)
 	return q
 }
 

@@ -59,7 +59,8 @@ func (f *Finder) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 			return a, false
 		}
 		hit = fileHit(p, 1)
-		hit.Title, hit.Line, hit.Last = string(p), 1, maxBody
+		hit.Title = string(p)
+		hit.Line, hit.Last = 1, maxBody
 		hit.Body = f.Index.Lines(p, 1, maxBody)
 	case "sym":
 		known, found := f.hitIDs.known.Get(id)

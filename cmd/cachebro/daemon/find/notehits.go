@@ -47,7 +47,8 @@ func (f *Finder) searchNotes(q wire.SearchQuery, sq search.Query, limit int, a *
 	if q.Mode == wire.SearchRanked || q.Mode == wire.SearchText && !q.Regex && len(hits) == 0 {
 		hits, a.How = rankNotes(about, q.Pattern, 0), wire.SearchRanked
 	}
-	a.Lines, a.Truncated, a.Looked = len(hits), len(hits) > limit, len(about)
+	a.Lines, a.Looked = len(hits), len(about)
+	a.Truncated = len(hits) > limit
 	a.Hits = append(a.Hits, hits[:min(limit, len(hits))]...)
 	return nil
 }

@@ -181,7 +181,9 @@ func (f *Finder) searchRanked(ctx context.Context, q wire.SearchQuery, sq search
 	if err != nil {
 		return err
 	}
-	a.How, a.Files, a.Lines, a.Truncated = wire.SearchRanked, len(all), len(all), len(all) > limit
+	a.How = wire.SearchRanked
+	a.Files, a.Lines = len(all), len(all)
+	a.Truncated = len(all) > limit
 	a.NotSearched = f.Index.NotIndexed(sq) // overwrites the value of an exact search, because the index leaves out more files
 	for _, r := range all[:min(limit, len(all))] {
 		hit := fileHit(r.Path, r.Score)
@@ -267,8 +269,9 @@ func (f *Finder) searchPast(ctx context.Context, sq search.Query, limit int, a *
 	if r.Cut {
 		addWarning(a, fmt.Sprintf("only the newest part of the history was searched (%s), because the rest would take too long; give a path", text.Count(r.Versions, "content")))
 	}
-	a.Files, a.Lines, a.Looked, a.Truncated = len(r.Hits), len(r.Hits), r.Versions, len(r.Hits) > limit
-	a.NotSearched = r.NotSearched
+	a.Files, a.Lines = len(r.Hits), len(r.Hits)
+	a.Truncated = len(r.Hits) > limit
+	a.Looked, a.NotSearched = r.Versions, r.NotSearched
 	for _, p := range r.Hits[:min(limit, len(r.Hits))] {
 		hit := wire.SearchHit{ID: search.VersionID(p.Last), Type: "version", Path: []byte(p.Path), Line: p.No, Text: p.Text, Score: 1,
 			Title: fmt.Sprintf("%s:%d: %s", p.Path, p.No, strings.TrimSpace(p.Text)), Past: &wire.Past{Versions: p.Versions}}

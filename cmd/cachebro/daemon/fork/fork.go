@@ -93,7 +93,8 @@ func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error
 	if err != nil {
 		return nil, nil, f.failed("", err)
 	}
-	f.from, f.rules, f.linked = from.File, rules, s.Source.Worktrees(ctx)
+	f.from, f.rules = from.File, rules
+	f.linked = s.Source.Worktrees(ctx)
 	f.group.SetLimit(atOnce)
 	err = errors.Join(f.dir(ctx, "", to), f.group.Wait())
 	if ctx.Err() != nil {

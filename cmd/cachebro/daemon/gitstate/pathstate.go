@@ -76,7 +76,8 @@ func (h *history) stateBefore(r *row, after pathState) pathState {
 		if after.kind != file || after.size < r.Begin {
 			return pathState{kind: lost, why: "the file was replaced or cut, so its earlier content is gone"}
 		}
-		t.inline, t.savedAs, t.inPlace, t.size = after.inline, after.savedAs, after.inPlace, r.Begin
+		t.inline, t.savedAs, t.inPlace = after.inline, after.savedAs, after.inPlace
+		t.size = r.Begin
 	case spool.WasLink:
 		t.kind, t.target = link, string(r.Target)
 	case spool.WasDir:

@@ -326,8 +326,8 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 // change by somebody else is a conflict.
 func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	p := first.path()
-	c := &change{path: p, before: h.before(first), now: h.now(p)}
-	c.dir, c.rest, _ = gitdir.Split(p)
+	dir, rest, _ := gitdir.Split(p)
+	c := &change{path: p, dir: dir, rest: rest, before: h.before(first), now: h.now(p)}
 	if onlyMadeOrRemoved(c.before, c.now) {
 		return c
 	}
@@ -479,9 +479,11 @@ func (h *history) steps(c *change) (all []wire.GitStep) {
 			rights.Do, rights.Now = "chmod", "dir"
 			all = append(all, rights)
 		}
-		st.Do, st.To, st.Path = "rename", []byte(c.path), []byte(b.target)
+		st.Do = "rename"
+		st.Path, st.To = []byte(b.target), []byte(c.path)
 	case file:
-		st.Do, st.Kept, st.Content, st.Here = "write", b.savedAs, b.inline, b.inPlace
+		st.Do, st.Here = "write", b.inPlace
+		st.Kept, st.Content = b.savedAs, b.inline
 	default:
 		return nil
 	}

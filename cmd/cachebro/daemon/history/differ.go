@@ -27,7 +27,8 @@ func (h *History) diff(ctx context.Context, q wire.DiffQuery) (wire.DiffAnswer, 
 	}
 	h.Survey.Update(ctx, p)
 	if !q.Since.IsZero() {
-		q.Moments, q.From, q.To = true, wire.ShowQuery{At: q.Since}, wire.ShowQuery{}
+		q.Moments = true
+		q.From, q.To = wire.ShowQuery{At: q.Since}, wire.ShowQuery{}
 	}
 	if q.Moments {
 		if p == "" {

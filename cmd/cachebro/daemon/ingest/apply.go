@@ -120,7 +120,7 @@ func (g *Ingester) Behind() string {
 // of the file, for example after a restart. It reads the content from the file. If the file has
 // changed since, the content counts as lost.
 func (g *Ingester) rebase(ctx context.Context, c *store.Change) {
-	c.TailFrom, c.HasContent, c.Content = 0, false, nil
+	dropContent(c)
 	if !g.fromSource(ctx, c) {
 		g.lost(c, "only the appended end was recorded, and the beginning of the file is no longer available")
 	}
@@ -135,13 +135,18 @@ func (g *Ingester) dropBadContent(ctx context.Context, changes []store.Change) b
 		return false
 	}
 	c := changes[i]
-	changes[i].HasContent, changes[i].Content, changes[i].TailFrom = false, nil, 0
+	dropContent(&changes[i])
 	if next, err := g.store.Check(ctx, changes); err != nil && next <= i {
 		changes[i] = c
 		return false
 	}
 	g.lost(&changes[i], fmt.Sprintf("the store refuses the content: %v", err))
 	return true
+}
+
+func dropContent(c *store.Change) {
+	c.HasContent, c.Content = false, nil
+	c.TailFrom = 0
 }
 
 func (g *Ingester) lost(c *store.Change, reason string) {

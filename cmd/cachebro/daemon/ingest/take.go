@@ -94,7 +94,8 @@ func (g *Ingester) change(ctx context.Context, j spool.Joined) (store.Change, bo
 	case r.TooLarge:
 		c.NoContent = "too large"
 	case j.HasContent:
-		c.HasContent, c.Content, c.TailFrom = true, j.Content, r.TailFrom
+		c.HasContent, c.Content = true, j.Content
+		c.TailFrom = r.TailFrom
 	case r.HasContent:
 		if !g.fromSource(ctx, &c) {
 			c.NoContent = "gap: not captured"
@@ -129,7 +130,7 @@ func (g *Ingester) fromSource(ctx context.Context, c *store.Change) bool {
 		}
 		return false
 	}
-	c.HasContent, c.Content, c.TailFrom = true, content, 0
+	c.HasContent, c.Content = true, content
 	return true
 }
 

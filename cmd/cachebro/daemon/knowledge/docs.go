@@ -92,7 +92,8 @@ func (kn *Knowledge) docsRequest(ctx context.Context, r *wire.Request, q wire.Do
 	case "check":
 		var rep docsync.Report
 		rep, err = kn.docs.Check(ctx, f)
-		pairs, a.Seq, a.Problems = rep.Pairs, rep.Seq, append(a.Problems, rep.Problems...)
+		pairs, a.Seq = rep.Pairs, rep.Seq
+		a.Problems = append(a.Problems, rep.Problems...)
 	case "mark":
 		by := r.Hello.Client
 		if reader, ok := kn.Attribution.ReaderOf(q.Reader.ToolUse); ok {

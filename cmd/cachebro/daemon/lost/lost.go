@@ -357,7 +357,8 @@ func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 	if len(gone) == 0 {
 		return false, nil
 	}
-	l.Lines, l.Others, l.Owners = 0, nil, nil
+	l.Lines = 0
+	l.Others, l.Owners = nil, nil
 	l.Theirs = way[len(way)-1].Seq
 	l.Sample = strings.TrimSpace(gone[0].line)
 	l.Restored = gone[0].restored

@@ -95,12 +95,11 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request, q wire.PlanRequest) 
 	pl.addGitChanges(ctx, &out, q, p.Newest)
 	var body []byte
 	if q.DryRun && q.Contents != nil {
-		var c wire.PlannedContents
-		c, body, err = pl.contentsOf(p, store.Path(q.Contents))
+		c, all, err := pl.contentsOf(p, store.Path(q.Contents))
 		if err != nil {
 			return nil, nil, err
 		}
-		out.Contents = &c
+		out.Contents, body = &c, all
 	}
 	if q.Kind == store.PlanUndo && (q.Prompt != "" || q.Session != "") {
 		if err := pl.addTarget(&out, q); err != nil {
@@ -600,14 +599,17 @@ func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step, by store
 	case store.DoChmod:
 		c.Op = store.OpChmod
 	case store.DoMkdir:
-		c.Op, live, v = store.OpMkdir, true, pl.versionAfterStep(ctx, s, syscall.S_IFDIR)
+		c.Op = store.OpMkdir
+		live = true
+		v = pl.versionAfterStep(ctx, s, syscall.S_IFDIR)
 	case store.DoSymlink:
 		c.Op = store.OpSymlink
 		live = true
 		v = pl.versionAfterStep(ctx, s, syscall.S_IFLNK)
 		c.Target = string(s.Target)
 	case store.DoLink: // the plan's path is the new name
-		c.Op, c.Path, c.Path2 = store.OpLink, s.To, s.Path
+		c.Op = store.OpLink
+		c.Path, c.Path2 = s.To, s.Path
 		v, found, err = pl.Store.Current(s.To)
 		live = err == nil && found && !v.Deleted()
 		if st, err := pl.Source.Lstat(ctx, s.To); err == nil {

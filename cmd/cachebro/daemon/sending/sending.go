@@ -248,7 +248,8 @@ func (s *Service) recordOutcome(ctx context.Context, err error) {
 		if s.state.Error != "" {
 			s.Log.Info("sending the history works again")
 		}
-		s.state.Error, s.state.Hint, s.state.Since, s.state.Next = "", "", time.Time{}, time.Time{}
+		s.state.Error, s.state.Hint = "", ""
+		s.state.Since, s.state.Next = time.Time{}, time.Time{}
 		return
 	}
 	if ctx.Err() != nil { // interrupted, or the caller did not wait
@@ -360,7 +361,8 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 	}
 	s.copyState()
 	s.mu.Lock()
-	s.state.Error, s.state.Hint, s.state.Since = "", "", time.Time{}
+	s.state.Error, s.state.Hint = "", ""
+	s.state.Since = time.Time{}
 	s.mu.Unlock()
 	s.Log.Info("the history goes to a bucket", "url", p.String())
 	s.schedule(soon)

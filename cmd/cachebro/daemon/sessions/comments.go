@@ -134,7 +134,8 @@ func (s *Comments) add(c wire.Comment, all []wire.Comment) (wire.Comment, error)
 	case c.Session == "" || p == "" || c.Line < 1:
 		return c, wire.Errorf(wire.ErrBadRequest, "", "a comment is about a line that a session wrote")
 	}
-	c.Time, c.Claimed, c.Delivered = s.now(), time.Time{}, time.Time{}
+	c.Time = s.now()
+	c.Claimed, c.Delivered = time.Time{}, time.Time{}
 	n := c.Time.UnixNano()
 	if len(all) > 0 {
 		var last int64

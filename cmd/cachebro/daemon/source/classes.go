@@ -40,7 +40,8 @@ func (c *classes) class(dir *os.File, p string, isDir bool) ignore.Class {
 		if c.m != nil {
 			c.m.Close()
 		}
-		c.m, c.dir, c.made = m, dir, time.Now()
+		c.m, c.dir = m, dir
+		c.made = time.Now()
 	}
 	return c.m.Class(p, isDir)
 }

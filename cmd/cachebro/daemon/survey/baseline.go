@@ -529,7 +529,8 @@ func (s *scanner) content(p store.Path, c *store.Change) bool {
 		s.skipped(p, err)
 		return false
 	}
-	c.Stat, c.HasContent, c.Content = after, true, content
+	c.Stat = after
+	c.HasContent, c.Content = true, content
 	return true
 }
 

@@ -74,7 +74,8 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 	sure := func(seen int64) bool { return still || seen-st.Ctime > ingest.ClockTick }
 	stored := ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{})
 	if stored && source.SameContent(v.Stat, st) && sure(v.Time) && s.Store.Has(v.Blob) {
-		l.Hash, l.Version, l.Known = v.Blob, v, true
+		l.Hash = v.Blob
+		l.Version, l.Known = v, true
 		l.Content = func() ([]byte, error) { return s.Store.Content(v.Blob) }
 		return l, nil
 	}

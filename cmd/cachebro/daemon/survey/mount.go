@@ -45,7 +45,8 @@ func (m *mount) begin(a wire.Attach, last *scanned, endAway func(bool) bool) (ag
 		m.missed = last == nil || !last.Whole || last.Missed != a.Missed
 	}
 	m.missed = m.missed || a.Outside && !a.Watched || again && m.beat.Missed != a.Missed
-	m.attached, m.attach, m.start, m.process = true, a, st.Start, process
+	m.attached, m.attach = true, a
+	m.start, m.process = st.Start, process
 	m.beat.Missed = a.Missed
 	if !again {
 		m.awayUntil = 0
@@ -60,8 +61,7 @@ func (m *mount) begin(a wire.Attach, last *scanned, endAway func(bool) bool) (ag
 
 // identity returns the mountd that is attached.
 func (m *mount) identity() (pid int, start uint64, ok bool) {
-	ok, _, _ = m.state()
-	if !ok {
+	if attached, _, _ := m.state(); !attached {
 		return 0, 0, false
 	}
 	m.mu.Lock()
@@ -129,7 +129,8 @@ func (m *mount) end(pid int) (ours bool) {
 // unmounted but mountd still serves processes inside the mount, mountd does not count as attached.
 func (m *mount) state() (attached bool, a wire.Attach, b wire.Heartbeat) {
 	m.mu.Lock()
-	a, b, attached = m.attach, m.beat, m.attached && !m.attach.Unmounted
+	a, b = m.attach, m.beat
+	attached = m.attached && !a.Unmounted
 	start, examined := m.start, attached && m.process >= 0
 	if examined && attribution.Ended(m.process) {
 		m.forgetLocked()

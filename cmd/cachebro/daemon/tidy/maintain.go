@@ -26,7 +26,10 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 		return wire.StoreAnswer{}, nil, err
 	}
 	var a wire.StoreAnswer
-	var facts any
+	answer := func(ok bool, said string, facts any) (wire.StoreAnswer, []byte, error) {
+		b, err := json.Marshal(facts)
+		return wire.StoreAnswer{OK: ok, Text: said, Facts: b}, nil, err
+	}
 	switch q.Do {
 	case "prune":
 		if q.Keep < 0 {
@@ -37,8 +40,7 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 			if err != nil {
 				return a, nil, err
 			}
-			a.OK, a.Text, facts = true, dueText(d), d
-			break
+			return answer(true, dueText(d), d)
 		}
 		r, err := td.keep.Prune(ctx, q.Keep, q.Digest)
 		if errors.Is(err, keep.ErrOtherPlan) {
@@ -47,7 +49,7 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 		if err != nil {
 			return a, nil, err
 		}
-		a.OK, a.Text, facts = true, reportText(r), r
+		return answer(true, reportText(r), r)
 	case "gc":
 		r, err := td.keep.Collect(ctx)
 		if err != nil {
@@ -56,14 +58,14 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 		if !slices.Contains(q.Args, "own") {
 			td.tidyPeers(ctx)
 		}
-		a.OK, a.Text, facts = true, reportText(r), r
+		return answer(true, reportText(r), r)
 	case "du":
 		u, err := td.keep.DU(ctx)
 		if err != nil {
 			return a, nil, err
 		}
 		u.Paths = shares(u.Paths, p)
-		a.OK, a.Text, facts = true, usageText(u, td.Store.Options(), p), u
+		return answer(true, usageText(u, td.Store.Options(), p), u)
 	case "fsck":
 		c, err := td.Store.Fsck(ctx, true)
 		if err != nil {
@@ -73,8 +75,8 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 		if err != nil {
 			return a, nil, err
 		}
-		a.OK, a.Text = c.OK(), checkText(c, back)
-		facts = map[string]any{"versions": c.Versions, "blobs": c.Blobs, "bytes": c.Bytes, "problems": c.Problems, "repaired": c.Repaired, "lost": c.Lost, "back": back}
+		facts := map[string]any{"versions": c.Versions, "blobs": c.Blobs, "bytes": c.Bytes, "problems": c.Problems, "repaired": c.Repaired, "lost": c.Lost, "back": back}
+		return answer(c.OK(), checkText(c, back), facts)
 	case "purge":
 		if p == "" {
 			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro store purge PATH", "name what to purge")
@@ -83,12 +85,9 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 		if err != nil {
 			return a, nil, err
 		}
-		a.OK, a.Text, facts = true, purgedText(p, r), r
-	default:
-		return a, nil, wire.Errorf(wire.ErrBadRequest, "prune, gc, du, fsck or purge", "%q is not an operation on the store", q.Do)
+		return answer(true, purgedText(p, r), r)
 	}
-	a.Facts, err = json.Marshal(facts)
-	return a, nil, err
+	return a, nil, wire.Errorf(wire.ErrBadRequest, "prune, gc, du, fsck or purge", "%q is not an operation on the store", q.Do)
 }
 
 // restoreLost handles the contents that fsck found lost. It stores each content that is still in

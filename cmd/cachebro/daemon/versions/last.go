@@ -31,7 +31,8 @@ func Session(st *store.Store, name string) (store.SessionID, error) {
 			return "", serr
 		}
 		if seq > newest {
-			id, newest, err = store.SessionID(other), seq, nil
+			id, err = store.SessionID(other), nil
+			newest = seq
 		}
 	}
 	return id, err
