@@ -136,7 +136,8 @@ func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before kernelState
 	before = n.kernelHas
 	now := before
 	now.known = true
-	now.mtime, now.ctime, now.size = sx.Mtime, sx.Ctime, sx.Size
+	now.size = sx.Size
+	now.mtime, now.ctime = sx.Mtime, sx.Ctime
 	// A change of the ctime alone comes from a chmod, or from a write after which the mtime was
 	// restored. Both count as a change.
 	changed = before.known && before != now

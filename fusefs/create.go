@@ -311,7 +311,8 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	cl := o.class(p, false)
 	ev := Event{Op: event.OpLink, File: n, Caller: c, Path: old, Path2: p, Target: o.target(n), Stat: sx.Stat, Class: cl, Class2: cl, Time: time.Now()}
 	if first {
-		ev.Op, ev.Path, ev.Path2 = event.OpCreate, p, ""
+		ev.Op = event.OpCreate
+		ev.Path, ev.Path2 = p, ""
 	} else if cl1 := o.class(old, false); cl1 != ignore.Excluded {
 		ev.Class = cl1
 	}
@@ -329,7 +330,8 @@ func (o *contents) closeMade(n *inode, c Caller, size int64, fd int) {
 		n.writes = &writes{writer: c}
 	}
 	w := n.writes
-	w.dirty, w.created, w.tail, w.size = true, true, 0, size
+	w.dirty, w.created = true, true
+	w.tail, w.size = 0, size
 	o.dirty.add(n)
 	if fd < 0 || o.releaser == nil {
 		o.closeContent(n, c, event.OpCreate, false)

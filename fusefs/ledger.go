@@ -92,11 +92,11 @@ const (
 )
 
 type nodeSlot struct {
-	kind, flags  atomic.Uint32
-	id, dev, ino uint64
-	birth        int64
-	nlookup      uint64
-	mode         uint32
+	kind, flags atomic.Uint32
+	id          uint64
+	key
+	nlookup uint64
+	mode    uint32
 	// These fields are used only for a resting file (see table.go): the slot of its name, the
 	// number of its record, and its size. A successor does not use them.
 	link, record, size uint32
@@ -326,7 +326,7 @@ func (l *ledger) add(n *inode) {
 		n.link.slot = l.link(n, n.link.parent, n.link.name)
 	}
 	s := (*nodeSlot)(l.at(ref))
-	s.id, s.dev, s.ino, s.birth = n.id, n.key.dev, n.key.ino, n.key.birth
+	s.id, s.key = n.id, n.key
 	s.nlookup, s.mode = n.nlookup, n.kind
 	s.flags.Store(0)
 	if n.gone {
@@ -351,8 +351,9 @@ func (l *ledger) addResting(id uint64, k key, kind uint32, parent *inode, name s
 		return 0
 	}
 	s := (*nodeSlot)(l.at(ref))
-	s.id, s.dev, s.ino, s.birth = id, k.dev, k.ino, k.birth
-	s.nlookup, s.mode, s.link = 1, kind, at
+	s.id, s.key = id, k
+	s.nlookup, s.mode = 1, kind
+	s.link = at
 	s.flags.Store(0)
 	s.kind.Store(slotNode)
 	return ref
@@ -407,7 +408,8 @@ func (l *ledger) name(node, parent uint64, name string) uint32 {
 		return 0
 	}
 	s := (*linkSlot)(l.at(ref))
-	s.node, s.parent, s.seq, s.size = node, parent, l.head.links.Add(1), uint32(len(name))
+	s.node, s.parent = node, parent
+	s.seq, s.size = l.head.links.Add(1), uint32(len(name))
 	copy(l.mem[int(ref)<<6+linkHead:], name)
 	s.kind.Store(slotLink)
 	return ref

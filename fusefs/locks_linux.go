@@ -199,7 +199,7 @@ func (o *overlay) GetLk(_ <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.
 	if fl.Type == unix.F_UNLCK {
 		return fuse.OK
 	}
-	out.Lk.Start, out.Lk.End, out.Lk.Pid = uint64(fl.Start), math.MaxInt64, uint32(max(fl.Pid, 0))
+	out.Lk = fuse.FileLock{Typ: uint32(fl.Type), Start: uint64(fl.Start), End: math.MaxInt64, Pid: uint32(max(fl.Pid, 0))}
 	if fl.Len > 0 {
 		out.Lk.End = uint64(fl.Start + fl.Len - 1)
 	}

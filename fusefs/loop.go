@@ -113,7 +113,8 @@ func (d *device) handshake() error {
 }
 
 func (d *device) start() {
-	d.more, d.ended, d.woken = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	d.more, d.ended = make(chan struct{}), make(chan struct{})
+	d.woken = make(chan struct{}, 1)
 	d.spawn()
 	go d.watch()
 }

@@ -142,7 +142,7 @@ func (r *reading) begin(o *overlay, n *inode) error {
 	if r.fd >= 0 {
 		unix.Close(r.fd)
 	}
-	r.fd, r.all, r.begun = fd, nil, true
+	r.fd, r.begun = fd, true
 	r.all, err = allEntries(func(buf []byte) (int, error) { return sys.Dirents(fd, buf) })
 	return err
 }

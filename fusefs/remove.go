@@ -144,7 +144,8 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 		if op == event.OpUnlink {
 			ev.File = n
 		}
-		ev.Caller, ev.Stat, ev.Class2, ev.Time = c, sx.Stat, ev.Class, time.Now()
+		ev.Caller, ev.Stat = c, sx.Stat
+		ev.Class2, ev.Time = ev.Class, time.Now()
 		o.obs.Done(ev)
 	}
 	t.markDone()

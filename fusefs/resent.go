@@ -72,7 +72,8 @@ func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd1, f
 	if o.obs == nil || t.wasReported() {
 		return fuse.OK
 	}
-	ev.Caller, ev.Stat, ev.Time = o.caller(&in.InHeader, true), r.srcStat.Stat, time.Now()
+	ev.Caller = o.caller(&in.InHeader, true)
+	ev.Stat, ev.Time = r.srcStat.Stat, time.Now()
 	ev.Class, ev.Class2 = o.class(ev.Path, r.src.isDir()), o.class(ev.Path2, r.src.isDir())
 	if ev.Class == ignore.Excluded {
 		ev.Class = ev.Class2

@@ -97,7 +97,8 @@ func (o *contents) useLedger(opt *Options) error {
 	}
 	h := o.ledger.head
 	h.serving.Add(1)
-	o.table.ledger, o.table.nextID, o.handles.next = o.ledger, &h.nextID, &h.nextFH
+	o.table.ledger, o.table.nextID = o.ledger, &h.nextID
+	o.handles.next = &h.nextFH
 	o.fdStore = opt.FDStore
 	return nil
 }

@@ -197,7 +197,8 @@ func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep
 	mark := f.Mark()
 	keep = keep && r.Stat.Mode&modeType == modeReg
 	if keep && r.Stat.Size > c.opt.MaxFile {
-		r.TooLarge, keep, r.TailFrom = true, false, 0
+		keep = false
+		r.TooLarge, r.TailFrom = true, 0
 	}
 	if keep && c.appendWhole(f, r, by) {
 		return

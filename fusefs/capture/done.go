@@ -112,7 +112,8 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	case from == ignore.Excluded && to == ignore.Excluded:
 		return
 	case from == ignore.Excluded: // all older names are excluded, or there is none
-		r.Op, r.Path, r.Path2 = event.OpCreate, e.Path2, ""
+		r.Op = event.OpCreate
+		r.Path, r.Path2 = e.Path2, ""
 		if isRegular(e.Stat) {
 			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
 			return
@@ -154,7 +155,8 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	switch {
 	case from == ignore.Excluded && to == ignore.Excluded:
 	case from == ignore.Excluded: // the file comes from an excluded directory, so it is a new file or new content
-		r.Path, r.Path2, r.Class = e.Path2, "", to
+		r.Path, r.Path2 = e.Path2, ""
+		r.Class = to
 		// The file is new content of the replaced one only if neither has other names. Otherwise an undo
 		// would also change the new file under its other names, or not know the former content.
 		saved := regular && e.Replaced != nil && e.Stat.Nlink < 2 && e.ReplacedStat.Nlink < 2
@@ -182,7 +184,8 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		if regular {
 			c.keepBaseline(e.File, e.Path, from)
 		}
-		r.Op, r.Path2, r.LastName, r.Class = event.OpUnlink, "", true, from
+		r.Op, r.LastName = event.OpUnlink, true
+		r.Path2, r.Class = "", from
 		if dir {
 			r.Op, r.Reason = event.OpRmdir, movedToExcluded
 		}

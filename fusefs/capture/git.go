@@ -275,7 +275,8 @@ func (c *Capture) gitDone(e fusefs.Event) {
 				r = spool.Record{Was: spool.WasSame}
 			}
 		}
-		r.Kind, r.Op, r.Path, r.Time = spool.KindGit, e.Op, p, e.Time.UnixNano()
+		r.Kind, r.Op = spool.KindGit, e.Op
+		r.Path, r.Time = p, e.Time.UnixNano()
 		c.appendBy(e.Caller, &r)
 	}
 	switch e.Op {

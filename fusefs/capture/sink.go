@@ -51,7 +51,8 @@ func (s *sink) add(st *Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.MaxSpool = s.opt.MaxSpool
-	st.Gaps, st.PendingGaps, st.Since = s.counted, int64(len(s.unwritten))+s.dropped, s.stateSince
+	st.Since = s.stateSince
+	st.Gaps, st.PendingGaps = s.counted, int64(len(s.unwritten))+s.dropped
 	if s.stopped != "" {
 		st.State, st.Reason = "stopped", s.stopped
 	}

@@ -41,12 +41,11 @@ const (
 // Identify returns the identity of a directory that no mount covers. If known has the first commit,
 // it is copied from there.
 func Identify(root string, known Identity) (Identity, error) {
-	id := Identity{Root: root, Commit: known.Commit}
 	var st sys.Stat
 	if err := sys.StatAt(unix.AT_FDCWD, root, &st); err != nil {
-		return id, err
+		return Identity{}, err
 	}
-	id.Dev, id.Ino, id.Birth, id.Common = st.Dev, st.Ino, st.Birth, commonDir(root)
+	id := Identity{Root: root, Dev: st.Dev, Ino: st.Ino, Birth: st.Birth, Commit: known.Commit, Common: commonDir(root)}
 	if _, err := os.Lstat(filepath.Join(root, ".git")); err == nil && id.Commit == "" {
 		ctx, cancel := context.WithTimeout(context.Background(), commitWait)
 		defer cancel()

@@ -55,14 +55,21 @@ func ask(conn int, packet []byte, within time.Duration, fds ...int) error {
 		return err
 	}
 	var b [1]byte
-	n, _, err := unix.Recvfrom(conn, b[:], 0)
-	for err == unix.EINTR {
-		n, _, err = unix.Recvfrom(conn, b[:], 0)
-	}
+	n, err := receive(conn, b[:])
 	if err == nil && (n == 0 || b[0] != packet[0]) {
 		err = errors.New("the recorder has ended")
 	}
 	return err
+}
+
+// receive is recvfrom(2), repeated while a signal interrupts it.
+func receive(conn int, b []byte) (int, error) {
+	for {
+		n, _, err := unix.Recvfrom(conn, b, 0)
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
 }
 
 // Settle makes the user's recorder record the present state of every path that its trees have

@@ -302,7 +302,8 @@ func (r *Recorder) recover(l *leftJournal) {
 	}
 	for _, w := range slices.SortedFunc(maps.Values(l.waits), func(a, b *spool.Record) int { return cmp.Compare(a.Seq, b.Seq) }) {
 		e := r.touch(spot{path: w.Path, st: w.Stat, exists: w.Stat.Ino != 0}, l.caller(w))
-		e.when, e.altered, e.arrives = timeOf(w), w.Op == event.OpChmod, w.Op == event.OpRename
+		e.when = timeOf(w)
+		e.altered, e.arrives = w.Op == event.OpChmod, w.Op == event.OpRename
 		if w.HasContent {
 			e.written(e.by)
 		}

@@ -129,13 +129,13 @@ func New(o Options) (*Recorder, error) {
 		return nil, err
 	}
 	r.tracks[wire.OutsideRoot] = own
-	var l *leftJournal
-	r.journal, l, err = openJournal(state, o.Logger)
+	journal, l, err := openJournal(state, o.Logger)
 	if err != nil {
 		err = errors.Join(err, own.drain())
 		own.drop()
 		return nil, err
 	}
+	r.journal = journal
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.note()
@@ -323,7 +323,8 @@ const maxEntries = 200_000
 
 // await marks an entry whose state must be examined after the calls on it have run.
 func (r *Recorder) await(e *entry) {
-	e.waits, e.last, e.next = true, event.Stat{}, time.Time{}
+	e.waits = true
+	e.last, e.next = event.Stat{}, time.Time{}
 	r.list(e)
 	r.journal.addAwaited(e)
 }

@@ -237,13 +237,12 @@ func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	switch kindOf(st) {
 	case unix.S_IFREG:
 		if replaces && (e.known.Nlink > 1 || e.arrives && st.Nlink > 1) { // it is not new content of the replaced file, because one of the two files has other names
-			gone := ev
-			gone.Op, gone.File, gone.Stat, gone.Target = event.OpUnlink, was, e.known, ""
-			e.track.capture.Done(gone)
+			e.track.capture.Done(fusefs.Event{Op: event.OpUnlink, File: was, Caller: ev.Caller, Path: ev.Path, Stat: e.known, Class: ev.Class, Class2: ev.Class2, Time: ev.Time})
 			replaces = false
 		}
 		if other := e.file.otherName(ev.Path); other != "" && !replaces { // the file was linked through a descriptor
-			ev.Op, ev.Path, ev.Path2 = event.OpLink, other, ev.Path
+			ev.Op = event.OpLink
+			ev.Path, ev.Path2 = other, ev.Path
 			ev.Class = e.track.class(e.track.abs(other), false)
 			e.track.capture.Done(ev)
 			r.relinked(e.file)
@@ -368,7 +367,8 @@ func (r *Recorder) recordRemoval(o *op) {
 func (r *Recorder) absent(path string, when time.Time) {
 	delete(r.dirs, path)
 	if e := r.entries[path]; e != nil {
-		e.known, e.file, e.writers = event.Stat{}, nil, nil
+		e.known = event.Stat{}
+		e.file, e.writers = nil, nil
 		if !e.when.After(when) {
 			r.unawait(e)
 		}
@@ -389,7 +389,8 @@ func (r *Recorder) noteState(path string, t *track, st event.Stat, f *file, o *o
 		e = &entry{path: path, track: t}
 		r.entries[path] = e
 	}
-	e.known, e.file, e.by, e.when = st, f, o.by, o.when
+	e.known, e.file = st, f
+	e.by, e.when = o.by, o.when
 	return e
 }
 
@@ -428,7 +429,8 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 	}
 	o.file.dropName(a)
 	if o.a != o.b { // the file moves from one history to another
-		ev.Op, ev.Path2, ev.Stat = event.OpUnlink, "", o.from.st
+		ev.Op, ev.Stat = event.OpUnlink, o.from.st
+		ev.Path2 = ""
 		if isDir(to) {
 			ev.Op, ev.File = event.OpRmdir, nil
 		}

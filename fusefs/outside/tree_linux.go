@@ -158,7 +158,8 @@ func newAlarm(limit time.Duration, ring func(id uint64)) *alarm {
 func (a *alarm) begin(id uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.id, a.began, a.rings = id, time.Now(), false
+	a.id, a.began = id, time.Now()
+	a.rings = false
 	if !a.set {
 		a.set = true
 		a.timer.Reset(a.limit)
@@ -221,10 +222,7 @@ func (t *tree) read(pid uint32, addr uint64, buf []byte) bool {
 	if err := unix.Sendto(t.conn, b, unix.MSG_NOSIGNAL, nil); err != nil {
 		return false
 	}
-	n, _, err := unix.Recvfrom(t.conn, buf, 0)
-	for err == unix.EINTR {
-		n, _, err = unix.Recvfrom(t.conn, buf, 0)
-	}
+	n, err := receive(t.conn, buf)
 	if err != nil {
 		t.conn = -1 // a late reply would be mistaken for the next reply
 	}

@@ -351,7 +351,7 @@ func (w *Watch) read() (stopped bool) {
 		if pfd[0].Revents == 0 {
 			continue
 		}
-		n, _, err = unix.Recvfrom(w.conn, b[:], 0)
+		n, err = receive(w.conn, b[:])
 		if err != nil || n != readSize {
 			return false
 		}

@@ -298,7 +298,8 @@ var _ = (interface {
 })(&file{})
 
 func (f *file) fill(out *fuse.Attr) {
-	out.Mode, out.Nlink, out.Size = f.entry.Mode&0o7777, 1, uint64(f.entry.Size)
+	out.Mode, out.Nlink = f.entry.Mode&0o7777, 1
+	out.Size = uint64(f.entry.Size)
 	if f.entry.Mode&unix.S_IFMT == unix.S_IFLNK {
 		out.Size = uint64(len(f.entry.Target))
 	}

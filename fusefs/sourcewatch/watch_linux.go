@@ -350,14 +350,13 @@ func opOf(mask uint64) (op Op) {
 }
 
 func moveEvent(from, to string, pid int, dir bool) Event {
-	e := Event{Op: Moved, PID: pid, Path: to, From: from, Dir: dir}
 	switch {
 	case from == noDir:
-		e.Op, e.From = Came|Moved, ""
+		return Event{Op: Came | Moved, PID: pid, Path: to, Dir: dir}
 	case to == noDir:
-		e.Op, e.Path, e.From = Went|Moved, from, ""
+		return Event{Op: Went | Moved, PID: pid, Path: from, Dir: dir}
 	}
-	return e
+	return Event{Op: Moved, PID: pid, Path: to, From: from, Dir: dir}
 }
 
 // infos decodes the names of an event. The result at is the path of the event, and from and to are

@@ -1,6 +1,10 @@
 package sys
 
-import "golang.org/x/sys/unix"
+import (
+	"cachebro/store/leaf/event"
+
+	"golang.org/x/sys/unix"
+)
 
 // StatAt fills s with the attributes of the file called name in the directory dir. It does not
 // follow a symbolic link.
@@ -38,13 +42,14 @@ func StatFD(fd int, s *Stat) error {
 // distinguishes a file from a later file with the same inode number.
 func (s *Stat) fill(st *unix.Stat_t) {
 	*s = Stat{
+		Stat: event.Stat{
+			Dev: uint64(uint32(st.Dev)), Ino: st.Ino, Mode: uint32(st.Mode), Nlink: uint32(st.Nlink), UID: st.Uid, GID: st.Gid, Size: st.Size,
+		},
 		Accessed: moment(st.Atim), Modified: moment(st.Mtim), Changed: moment(st.Ctim), Born: moment(st.Btim),
 		Blocks: uint64(st.Blocks), Blksize: uint32(st.Blksize), Rdev: uint64(uint32(st.Rdev)),
 		Flags: uint64(st.Flags),
 	}
-	s.Dev, s.Ino = uint64(uint32(st.Dev)), st.Ino
-	s.Mode, s.Nlink, s.UID, s.GID = uint32(st.Mode), uint32(st.Nlink), st.Uid, st.Gid
-	s.Size, s.Mtime, s.Ctime = st.Size, s.Modified.nanos(), s.Changed.nanos()
+	s.Mtime, s.Ctime = s.Modified.nanos(), s.Changed.nanos()
 }
 
 func moment(t unix.Timespec) Time { return Time{Sec: t.Sec, Nsec: uint32(t.Nsec)} }

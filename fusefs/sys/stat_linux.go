@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"cachebro/store/leaf/event"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -30,18 +32,18 @@ func stat(fd int, name string, flags int, s *Stat) error {
 			return err
 		}
 	}
-	s.Dev, s.Ino = unix.Mkdev(sx.Dev_major, sx.Dev_minor), sx.Ino
-	s.Born, s.Birth = moment(sx.Btime), 0
+	*s = Stat{
+		Stat: event.Stat{
+			Dev: unix.Mkdev(sx.Dev_major, sx.Dev_minor), Ino: sx.Ino, Mode: uint32(sx.Mode), Nlink: sx.Nlink, UID: sx.Uid, GID: sx.Gid, Size: int64(sx.Size),
+		},
+		Accessed: moment(sx.Atime), Modified: moment(sx.Mtime), Changed: moment(sx.Ctime), Born: moment(sx.Btime),
+		Blocks: sx.Blocks, Blksize: sx.Blksize, Rdev: unix.Mkdev(sx.Rdev_major, sx.Rdev_minor),
+		Has: sx.Mask, Flags: sx.Attributes, KnownFlags: sx.Attributes_mask,
+	}
+	s.Mtime, s.Ctime = s.Modified.nanos(), s.Changed.nanos()
 	if sx.Mask&unix.STATX_BTIME != 0 && !(sx.Dev_major == 0 && onOverlay(fd, name, mount{s.Dev, sx.Mnt_id})) {
 		s.Birth = s.Born.nanos()
 	}
-	s.Mode, s.Nlink, s.UID, s.GID = uint32(sx.Mode), sx.Nlink, sx.Uid, sx.Gid
-	s.Size = int64(sx.Size)
-	s.Accessed, s.Modified, s.Changed = moment(sx.Atime), moment(sx.Mtime), moment(sx.Ctime)
-	s.Mtime, s.Ctime = s.Modified.nanos(), s.Changed.nanos()
-	s.Blocks, s.Blksize = sx.Blocks, sx.Blksize
-	s.Rdev = unix.Mkdev(sx.Rdev_major, sx.Rdev_minor)
-	s.Has, s.Flags, s.KnownFlags = sx.Mask, sx.Attributes, sx.Attributes_mask
 	return nil
 }
 

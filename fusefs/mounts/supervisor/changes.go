@@ -39,7 +39,8 @@ func (s *session) mountAgain() error {
 	s.logger.Info("mounted again")
 	r, ok := ReadRecord(s.c.State)
 	if ok && r.PID == os.Getpid() {
-		r.Unmounted, r.MountID, r.Since = false, s.mountID(), time.Now()
+		r.Unmounted = false
+		r.MountID, r.Since = s.mountID(), time.Now()
 		if err := wire.WriteJSON(filepath.Join(s.c.State, recordFile), r); err != nil {
 			s.logger.Warn("cannot record the mount", "error", err)
 		}

@@ -95,7 +95,8 @@ func (l *link) remounted() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.attach.Unmounted, l.attach.Outside = false, true
-	l.attached, l.acked, l.unmountAcked = 0, false, make(chan struct{})
+	l.attached = 0
+	l.acked, l.unmountAcked = false, make(chan struct{})
 }
 
 // acknowledge records that the daemon knows whether the mount is on its mountpoint.
