@@ -216,7 +216,8 @@ func (s *contextSize) advance(transcript string) error {
 	return readNew(transcript, &s.Offset, func(size int64) error {
 		if size < s.Offset || size-s.Offset > maxAccount {
 			s.Shrunk = true
-			s.Offset, s.Total, s.Chars = size, 0, 0
+			s.Offset = size
+			s.Total, s.Chars = 0, 0
 		}
 		return nil
 	}, s.account)
@@ -330,7 +331,8 @@ func (s *contextSize) account(line []byte) {
 			if s.Total > 0 {
 				s.compare(total, e.Message.Model)
 			}
-			s.Message, s.Model, s.Total, s.Chars = e.Message.ID, e.Message.Model, total, 0
+			s.Message, s.Model = e.Message.ID, e.Message.Model
+			s.Total, s.Chars = total, 0
 			s.Calls, s.Prompt = nil, false
 		}
 		if s.Calls == nil {

@@ -25,7 +25,8 @@ func (e *event) typedMeanwhile(env Env, opt options) {
 	if e.name == "PreToolUse" {
 		id, text := queuedIn(e.transcript, e.prompt, e.toolUse)
 		if id != "" && (turn != e.prompt || typed != id) && env.Paths.NoteQueuedPrompt(e.session, e.prompt, id) == nil {
-			turn, typed, e.queued = e.prompt, id, text
+			turn, typed = e.prompt, id
+			e.queued = text
 		}
 	}
 	if turn == e.prompt {

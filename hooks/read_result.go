@@ -104,7 +104,8 @@ func (c *call) rewriteRead(ans wire.ReadAnswer, text, body string) answer {
 	switch ans.Kind {
 	case wire.ReadUnchanged:
 		// The stub is not a line of the file, so its number is 0.
-		how, ans.Start, ans.NumLines = formStub, 0, 1
+		how = formStub
+		ans.Start, ans.NumLines = 0, 1
 		if clientUnchanged || text == "" || len(text) >= len(body) {
 			return answer{}
 		}

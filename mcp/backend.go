@@ -57,7 +57,8 @@ func (b *backend) get(ctx context.Context) (Caller, error) {
 			defer cancel()
 			c, err := b.dial(dctx)
 			b.mu.Lock()
-			b.client, b.err, b.flight = c, err, nil
+			b.client, b.err = c, err
+			b.flight = nil
 			b.mu.Unlock()
 			close(flight)
 		}()

@@ -40,7 +40,8 @@ func (c *call) bundle(ctx context.Context, q wire.ContextRequest) (*mcp.CallTool
 	if q.Graph {
 		key = "graph:" + q.Ref
 	}
-	q.Reader, q.Tool, q.Pending = c.reader, c.tool.name, c.reader.ToolUse != ""
+	q.Reader, q.Tool = c.reader, c.tool.name
+	q.Pending = c.reader.ToolUse != ""
 	q.Force = q.Force || c.conn.mustForce(c.sentKey(key))
 	var ans wire.ContextAnswer
 	out, err := c.s.backend.ask(ctx, wire.MContext, q, nil, &ans)

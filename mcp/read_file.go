@@ -139,7 +139,8 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 		if p.limit > 0 {
 			limit = p.limit
 		}
-		req.Limit, req.MaxTokens, req.DiffOffset = limit, 0, 0
+		req.Limit = limit
+		req.MaxTokens, req.DiffOffset = 0, 0
 		req.Force = req.Force || ans.Again
 	}
 	if err == nil && ans.Kind == wire.ReadLarge {

@@ -136,7 +136,8 @@ var editFileTool = &tool{
 		}
 		ch := change{rel: rel, f: f, after: done.Content, unkept: a.Unkept, old: a.Old, new: a.New, replaceAll: a.All}
 		if len(done.Lines) == 1 {
-			ch.old, ch.new, ch.replaceAll = done.Old, done.New, false
+			ch.old, ch.new = done.Old, done.New
+			ch.replaceAll = false
 		}
 		note, err := c.apply(ctx, ch)
 		if err != nil {

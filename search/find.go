@@ -150,7 +150,8 @@ func (x *Index) BestLine(r Ranked, query string) (no int, text string) {
 			s += 0.5
 		}
 		if s > best {
-			best, no, text = s, r.First+i, line
+			best = s
+			no, text = r.First+i, line
 		}
 	}
 	return no, text

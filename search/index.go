@@ -294,7 +294,9 @@ func (x *Index) recreate() error {
 		return err
 	}
 	m := bleve.NewIndexMapping()
-	m.StoreDynamic, m.IndexDynamic, m.DocValuesDynamic = false, false, false
+	m.StoreDynamic = false
+	m.IndexDynamic = false
+	m.DocValuesDynamic = false
 	x.tries = mayRetry(x.bleveDir())
 	idx, err := bleve.NewUsing(x.bleveDir(), m, scorch.Name, scorch.Name, settings())
 	if err != nil {
@@ -430,9 +432,10 @@ func (x *Index) Working() bool {
 // Stats returns the figures of the index.
 func (x *Index) Stats() Stats {
 	x.mu.RLock()
-	st := Stats{Files: len(x.files), Seq: x.seq, Ready: x.ready, Words: len(x.terms.known)}
-	st.Indexed, st.Chunks, st.Bytes = x.sums.files, x.sums.chunks, x.sums.bytes
-	st.Lag = uint64(len(x.held))
+	st := Stats{
+		Files: len(x.files), Seq: x.seq, Ready: x.ready, Words: len(x.terms.known), Lag: uint64(len(x.held)),
+		Indexed: x.sums.files, Chunks: x.sums.chunks, Bytes: x.sums.bytes,
+	}
 	x.mu.RUnlock()
 	if x.vectors != nil {
 		st.Embedded = x.vectors.count()

@@ -27,13 +27,15 @@ func newMatcher(q Query, auto *automaton, must string) *matcher {
 		must = q.Pattern
 	}
 	if q.CaseSensitive && !strings.Contains(q.Pattern, "(?") {
-		m.must, m.only = []byte(must), !q.Regex
+		m.must = []byte(must)
 	} else if isASCII(must) {
-		m.must, m.only, m.folded = []byte(strings.ToLower(must)), !q.Regex, true
+		m.must = []byte(strings.ToLower(must))
+		m.folded = true
 	}
 	if len(m.must) == 0 {
-		m.must, m.only = nil, false
+		m.must = nil
 	}
+	m.only = m.must != nil && !q.Regex
 	return m
 }
 
@@ -78,7 +80,8 @@ func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, tot
 		if !m.whole {
 			l = around(l.Text, l.At)
 		}
-		l.Text, l.Path, l.No = bytes.Clone(l.Text), p, no
+		l.Text = bytes.Clone(l.Text)
+		l.Path, l.No = p, no
 		out = append(out, l)
 	}
 	hay, whole := content, m.must == nil

@@ -172,7 +172,8 @@ func (x *Index) rankTerms(ctx context.Context, reader index.IndexReader, query [
 		}
 		f.has |= c.has
 		if c.score > f.best {
-			f.best, f.second, f.chunk = c.score, f.best, lines
+			f.second = f.best
+			f.best, f.chunk = c.score, lines
 		} else {
 			f.second = max(f.second, c.score)
 		}

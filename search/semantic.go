@@ -101,7 +101,7 @@ func (x *Index) rankMeaning(ctx context.Context, text string, q Query) []Ranked 
 		best := Ranked{Path: p}
 		for _, c := range x.vectors.byBlob[f.hash] {
 			if s := cosine(asked, c.v); s > best.Score {
-				best.Score, best.First, best.Last = s, c.First, c.Last
+				best = Ranked{Path: p, Score: s, First: c.First, Last: c.Last}
 			}
 		}
 		if best.Score > 0 {

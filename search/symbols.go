@@ -186,7 +186,7 @@ func lineSymbols(ext string, content []byte) []Symbol {
 			if m[1] != "" {
 				continue // a local variable
 			}
-			indent, kind, name = m[1], m[2], m[3]
+			kind, name = m[2], m[3]
 		} else if isC {
 			if m := cMacro.FindStringSubmatch(line); m != nil {
 				kind, name = "macro", m[1]

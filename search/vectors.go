@@ -172,7 +172,8 @@ func (t *vectors) tidy(live map[store.Hash]bool) error {
 	if err != nil {
 		return err
 	}
-	t.file, t.byBlob, t.lines = f, map[store.Hash][]vector{}, 0
+	t.file = f
+	t.byBlob, t.lines = map[store.Hash][]vector{}, 0
 	err = t.write(vectorLine{Model: t.model})
 	for h, cut := range was {
 		if live[h] && err == nil {

@@ -264,7 +264,8 @@ func Apply(s Setup, changes []Change) error {
 		old, known := s.backupOf(c.Path)
 		err := c.apply(s)
 		if err == nil {
-			c.Before, c.After, c.record = c.After, c.Before, nil
+			c.Before, c.After = c.After, c.Before
+			c.record = nil
 			if known {
 				c.record = &old
 			}

@@ -216,8 +216,8 @@ func (h claudeHooks) asRegistered(before []byte) editor {
 		for _, c := range g.Hooks {
 			_, line, ok := strings.Cut(c.Command, " hook SessionStart")
 			if ok && ourCommand().MatchString(c.Command) {
-				line, _, _ = strings.Cut(line, ";")
-				h.options = strings.Fields(line)
+				options, _, _ := strings.Cut(line, ";")
+				h.options = strings.Fields(options)
 			}
 		}
 	}

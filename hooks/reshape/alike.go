@@ -85,7 +85,8 @@ func (g grouping) first(lines []string) (n int, head, tail string) {
 		}
 		check := lines[i : i+1]
 		if newHead, newTail := g.cut(l, begin, end, tails); newHead != h || newTail != t {
-			h, t, check = newHead, newTail, lines[:i+1]
+			h, t = newHead, newTail
+			check = lines[:i+1]
 		}
 		if !differ(check, h, t) {
 			t = ""
@@ -99,7 +100,8 @@ func (g grouping) first(lines []string) (n int, head, tail string) {
 		// look like part of the group.
 		ends := i+1 == len(lines) || !strings.HasPrefix(lines[i+1], inner)
 		if i+1 >= minGroup && ends && gain > most {
-			n, head, tail, most = i+1, h, t, gain
+			n, most = i+1, gain
+			head, tail = h, t
 		}
 	}
 	return n, head, tail
