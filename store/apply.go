@@ -225,7 +225,8 @@ func (c *Change) version(p Path, op Op) Version {
 // inheritContent copies the content of another version into v. It is used for files that were not
 // read again.
 func (v *Version) inheritContent(was Version) {
-	v.Blob, v.NoContent, v.Target, v.Foreign = was.Blob, was.NoContent, was.Target, was.Foreign
+	v.Blob, v.NoContent = was.Blob, was.NoContent
+	v.Target, v.Foreign = was.Target, was.Foreign
 	v.Stat.Attrs = cmp.Or(v.Stat.Attrs, was.Stat.Attrs)
 }
 
@@ -265,14 +266,16 @@ func (b *batch) write(c *Change, i int) error {
 				return err
 			}
 		case c.Op == OpBaseline && live && unwritten(cur, c.Stat):
-			v.Blob, v.NoContent, v.Foreign = cur.Blob, "", cur.Foreign
+			v.NoContent = ""
+			v.Blob, v.Foreign = cur.Blob, cur.Foreign
 		case c.Stat.Nlink > 1 && (!live || InodeOf(cur.Stat) != InodeOf(c.Stat)): // the file was linked or renamed to this name
 			was, ok, err := b.byOtherName(c, func(o Version) bool { return unwritten(o, c.Stat) })
 			if err != nil {
 				return err
 			}
 			if ok {
-				v.Blob, v.NoContent, v.Foreign = was.Blob, "", was.Foreign
+				v.NoContent = ""
+				v.Blob, v.Foreign = was.Blob, was.Foreign
 			}
 		}
 	}
@@ -389,7 +392,8 @@ func (b *batch) otherNames(v Version, as func(cur Version) bool) error {
 			continue
 		}
 		o := v
-		o.Path, o.Prev, o.Class = cur.Path, 0, cur.Class
+		o.Path, o.Class = cur.Path, cur.Class
+		o.Prev = 0
 		if v.Op == OpChmod {
 			o.inheritContent(cur)
 		}

@@ -238,7 +238,9 @@ func (b *batch) refresh(cur, seen Version) error {
 	}
 	// A version is idle if the file was still open when it was captured. It is not idle any more if
 	// the file is closed now.
-	cur.Stat, cur.Idle, cur.Foreign = seen.Stat, cur.Idle && seen.Idle, cur.Foreign && seen.Foreign
+	cur.Idle = cur.Idle && seen.Idle
+	cur.Foreign = cur.Foreign && seen.Foreign
+	cur.Stat = seen.Stat
 	cur.Linked = max(cur.Linked, seen.Linked)
 	b.changed(cur, nil)
 	return nil

@@ -59,7 +59,8 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 				part = now[:vs[i].Stat.Size]
 			}
 			part, _ = text.Shown(part)
-			who, shown, found = blameStep(who, shown, part, i), part, true
+			who = blameStep(who, shown, part, i)
+			shown, found = part, true
 		}
 		known = known[n:]
 	}

@@ -93,7 +93,8 @@ func (st *State) counts() content.Counts {
 }
 
 func (st *State) setCounts(n content.Counts) {
-	st.Blobs, st.BlobBytes, st.RawBytes, st.Loose = n.Blobs, n.Stored, n.Raw, n.Loose
+	st.Blobs, st.Loose = n.Blobs, n.Loose
+	st.BlobBytes, st.RawBytes = n.Stored, n.Raw
 }
 
 func encode(v any) []byte {

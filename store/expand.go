@@ -21,7 +21,8 @@ func (b *batch) preimage(c *Change, cur Version, live bool) (Version, bool, erro
 		return cur, live, err
 	}
 	v := c.version(c.Path, OpBaseline)
-	v.Actor, v.Plan, v.Blob = Actor{}, "", h
+	v.Actor, v.Plan = Actor{}, ""
+	v.Blob = h
 	if live && cur.Blob == h {
 		if c.Stat.Ino == 0 || !same(cur, v) {
 			return cur, live, nil
@@ -139,7 +140,8 @@ func (b *batch) replacedUnseen(c *Change) error {
 		return nil
 	}
 	unseen := *c
-	unseen.Actor, unseen.Plan, unseen.NoContent = Actor{Comm: "outside"}, "", ""
+	unseen.Actor, unseen.Plan = Actor{Comm: "outside"}, ""
+	unseen.NoContent = ""
 	at, live, err := b.live(c.Path)
 	if err != nil {
 		return err
@@ -186,7 +188,8 @@ func (b *batch) removedUnseen(c *Change) error {
 // wasThere adds a baseline that describes a path before its first known change.
 func (b *batch) wasThere(c *Change, noContent string) (Version, error) {
 	was := c.version(c.Path, OpBaseline)
-	was.Actor, was.Plan, was.Target, was.NoContent = Actor{}, "", c.Target, noContent
+	was.Actor, was.Plan = Actor{}, ""
+	was.Target, was.NoContent = c.Target, noContent
 	if isRegular(c.Stat) && c.Stat.Size == 0 && noContent == "" {
 		h, err := b.put(nil, Version{})
 		if err != nil {
@@ -301,7 +304,8 @@ func (b *batch) rename(c *Change) error {
 // rename.
 func (b *batch) move(c *Change, was Version, from, to Path) error {
 	gone := c.version(from, OpMoved)
-	gone.To, gone.Class, gone.Stat = to, was.Class, was.Stat
+	gone.To = to
+	gone.Class, gone.Stat = was.Class, was.Stat
 	gone, err := b.add(gone)
 	if err != nil {
 		return err
@@ -355,7 +359,8 @@ func (b *batch) exchange(c *Change) error {
 				v.Op = OpRename // nothing is at the other path, so this is a plain rename
 			}
 			v.inheritContent(was)
-			v.From, v.Stat, v.Class, v.Prev = was.Path, was.Stat, was.Class, was.Seq
+			v.From, v.Prev = was.Path, was.Seq
+			v.Class, v.Stat = was.Class, was.Stat
 			if _, err := b.add(v); err != nil {
 				return err
 			}
@@ -368,7 +373,8 @@ func (b *batch) exchange(c *Change) error {
 				continue
 			}
 			v := c.version(was.Path, OpMoved)
-			v.To, v.Stat, v.Class = sd.to+was.Path[len(sd.from):], was.Stat, was.Class
+			v.To = sd.to + was.Path[len(sd.from):]
+			v.Class, v.Stat = was.Class, was.Stat
 			if _, err := b.add(v); err != nil {
 				return err
 			}

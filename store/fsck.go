@@ -415,7 +415,8 @@ func (f *fsck) recount() error {
 // counted returns the state with the counters that are correct after the repairs of this batch.
 func (f *fsck) counted() (State, error) {
 	n := f.b.next
-	n.Versions, n.Files, n.Seq = uint64(f.Versions), f.files, max(n.Seq, f.top)
+	n.Versions, n.Files = uint64(f.Versions), f.files
+	n.Seq = max(n.Seq, f.top)
 	blobs, err := content.Count(f.b.w.Txn)
 	n.setCounts(blobs)
 	return n, err

@@ -144,16 +144,19 @@ func (g *group) version(l *list, seq uint64) Version {
 	i := int(seq-g.first) / 2
 	was := &l.was[i]
 	v := g.common()
-	v.Seq, v.Class, v.Stat, v.Prev = seq, was.Class, was.Stat, was.Prev
+	v.Seq, v.Prev = seq, was.Prev
+	v.Class, v.Stat = was.Class, was.Stat
 	if g.prev != 0 {
 		v.Prev = g.prev + uint64(2*i) + 1
 	}
 	from, to := below(g.from)+was.Path, below(g.to)+was.Path
 	if (seq-g.first)%2 == 0 {
-		v.Path, v.To, v.Op = from, to, OpMoved
+		v.Op = OpMoved
+		v.Path, v.To = from, to
 		return v
 	}
-	v.Path, v.From, v.Op = to, from, OpRename
+	v.Op = OpRename
+	v.Path, v.From = to, from
 	v.inheritContent(*was)
 	return v
 }
@@ -440,7 +443,8 @@ func (gs *groups) load(d *db.DB) error {
 	}
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	gs.all, gs.below, gs.uses, gs.versions = found.all, found.below, found.uses, found.versions
+	gs.all, gs.below = found.all, found.below
+	gs.uses, gs.versions = found.uses, found.versions
 	gs.lists.Clear()
 	return nil
 }

@@ -72,7 +72,9 @@ func (b *batch) countNames(st Stat, more int, linked int64) error {
 	if err != nil {
 		return err
 	}
-	l.Seq, l.Nlink, l.Linked, l.changed = b.next.Seq, uint32(n), max(l.Linked, linked), true
+	l.changed = true
+	l.Seq, l.Nlink = b.next.Seq, uint32(n)
+	l.Linked = max(l.Linked, linked)
 	if more > 0 {
 		l.Ctime = st.Ctime
 	}

@@ -193,7 +193,8 @@ func (f *Filler) commit() error {
 		return nil
 	}
 	b := f.b
-	f.b, f.held, f.bytes = nil, 0, 0
+	f.b = nil
+	f.held, f.bytes = 0, 0
 	defer b.discard()
 	return b.commit()
 }

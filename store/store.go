@@ -65,14 +65,14 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	s := &Store{
-		dir: dir, opt: o, db: d, writeMu: d, room: rm,
+		dir: dir, opt: o, db: d, writeMu: d, room: rm, Sessions: &Sessions{db: d},
 		nodes:         cache.New[uint64](nodeMemory, (*node).cost),
 		upToDateLists: newUpToDateLists(),
 		groups:        newGroups(),
 		current:       cache.New[Path, Version](4096, nil),
 	}
 	s.stopped.Store(new(string))
-	s.Sessions, s.Journal, s.Notes = &Sessions{db: d}, &Journal{s: s}, &Notes{s: s}
+	s.Journal, s.Notes = &Journal{s: s}, &Notes{s: s}
 	s.contents = content.New(dir, d, rm, content.Log{Write: s.writeContents, Uses: s.uses}, content.Options{
 		MaxBlob: o.MaxBlob, Now: o.Now, Log: o.Log, ReadOnly: o.ReadOnly, Siblings: o.Siblings,
 	})

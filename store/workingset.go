@@ -95,7 +95,8 @@ func (s *Sessions) NoteReads(session SessionID, by string, t int64, paths []Path
 			if _, err := txnGet(txn, key, &have); err != nil {
 				return err
 			}
-			have.Reads, have.LastRead, have.ReadBy = have.Reads+1, t, by
+			have.Reads++
+			have.LastRead, have.ReadBy = t, by
 			if err := txn.Set(key, encode(&have)); err != nil {
 				return err
 			}

@@ -94,11 +94,11 @@ var errHeader = fmt.Errorf("%w: blob header", db.ErrDamaged)
 
 // parseHeader returns the header and the bytes after it.
 func parseHeader(b []byte) (header, []byte, error) {
-	var h header
 	if len(b) < 2 || b[0] > encFrame {
-		return h, nil, errHeader
+		return header{}, nil, errHeader
 	}
-	h.enc, h.depth, b = b[0], int(b[1]), b[2:]
+	h := header{enc: b[0], depth: int(b[1])}
+	b = b[2:]
 	bad := false
 	num := func() int64 {
 		n, k := binary.Uvarint(b)

@@ -189,7 +189,8 @@ func (p *codecPool) delta(content, base []byte, baseHash Hash, baseHeader header
 	if len(z) >= len(middle) {
 		return h, middle, nil
 	}
-	h.enc, h.dictAt, h.dictLen = encDelta, int64(from), int64(to-from)
+	h.enc = encDelta
+	h.dictAt, h.dictLen = int64(from), int64(to-from)
 	return h, z, nil
 }
 

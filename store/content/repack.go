@@ -216,7 +216,8 @@ func (s *Store) parcels(ctx context.Context, selected func(header) bool) ([]parc
 	err = s.log.Uses(func(h Hash, name string) bool {
 		n++
 		if i, ok := at[Short(h)]; ok && all[i].seq == 0 && all[i].hash == h {
-			all[i].ext, all[i].path, all[i].seq = path.Ext(name), name, n
+			all[i].ext, all[i].path = path.Ext(name), name
+			all[i].seq = n
 		}
 		return ctx.Err() == nil
 	})

@@ -47,7 +47,8 @@ func Merge(base, a, b []byte) ([]byte, error) {
 		case len(ea) == 0 || eb[0].to < ea[0].from:
 			all, eb = append(all, eb[0]), eb[1:]
 		case same(ea[0], eb[0]):
-			all, ea, eb = append(all, ea[0]), ea[1:], eb[1:]
+			all = append(all, ea[0])
+			ea, eb = ea[1:], eb[1:]
 		default:
 			return nil, ErrSameLines
 		}

@@ -81,7 +81,8 @@ func merged(have, want []author) ([]author, error) {
 			return succeeded(out, now, max(now.first, open.first)), fmt.Errorf("%w: versions from %d on were attributed to %s", errAuthors, out[i].first, out[i].name)
 		}
 		if !want[i].hidden {
-			out[i].name, out[i].root, out[i].hidden = want[i].name, want[i].root, false
+			out[i].name, out[i].root = want[i].name, want[i].root
+			out[i].hidden = false
 		}
 	}
 	open.last = want[len(out)-1].last

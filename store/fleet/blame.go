@@ -148,7 +148,8 @@ func (w *walk) lines(v Version) ([]Line, error) {
 			}
 			from = e.NewTo
 		}
-		left, now, v = append(next, left[from:]...), before, was
+		left = append(next, left[from:]...)
+		now, v = before, was
 		if !ok {
 			break
 		}

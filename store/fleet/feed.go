@@ -80,7 +80,8 @@ func (d *DB) Feed(ctx context.Context, p remote.Place, b *remote.Bucket, atOnce 
 
 // place returns a project's address without the parts that only some machines need to reach it.
 func place(p remote.Place) string {
-	p.Region, p.CA, p.PathStyle = "", "", false
+	p.Region, p.CA = "", ""
+	p.PathStyle = false
 	return p.String()
 }
 

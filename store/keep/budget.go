@@ -32,7 +32,8 @@ func (k *Keeper) ignoredBudget(ctx context.Context, r *Report) error {
 				counted[k] = true
 				n = sizes[k]
 			}
-			seqs, bytes, sum = append(seqs, v.Seq), append(bytes, n), sum+n
+			seqs, bytes = append(seqs, v.Seq), append(bytes, n)
+			sum += n
 		}
 		return ctx.Err() == nil
 	})

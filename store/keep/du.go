@@ -88,7 +88,9 @@ func (k *Keeper) DU(ctx context.Context) (Usage, error) {
 	if err := ctx.Err(); err != nil {
 		return u, err
 	}
-	u.Paths, u.Sessions, u.Classes = largest(paths), largest(sessions), largest(classes)
+	u.Paths = largest(paths)
+	u.Sessions = largest(sessions)
+	u.Classes = largest(classes)
 	u.Contents, u.Log, err = k.db.Measure(ctx, content.IsKey)
 	u.Contents += k.room.Packs()
 	u.Slack = max(0, u.Disk-u.Contents-u.Log)

@@ -123,7 +123,8 @@ func plumb(cmd *exec.Cmd, o *Options, rec *recording) (start func() (finish func
 			drop(append(ours, theirs...))
 			return nil, err
 		}
-		ours, theirs, ends = append(ours, r), append(theirs, p), append(ends, end{to, w, r})
+		ours, theirs = append(ours, r), append(theirs, p)
+		ends = append(ends, end{to, w, r})
 		if to == 1 {
 			cmd.Stdout = p
 		} else {

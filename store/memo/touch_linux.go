@@ -325,8 +325,8 @@ func interpreter(path string) string {
 	n, _ := io.ReadFull(f, head)
 	head = head[:n]
 	if line, ok := strings.CutPrefix(string(head), "#!"); ok {
-		line, _, _ = strings.Cut(line, "\n")
-		if fields := strings.Fields(line); len(fields) > 0 {
+		first, _, _ := strings.Cut(line, "\n")
+		if fields := strings.Fields(first); len(fields) > 0 {
 			return fields[0]
 		}
 		return ""

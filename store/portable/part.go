@@ -178,7 +178,7 @@ func (p *Part) records(ctx context.Context, s *store.Store, raw store.Raw, o Opt
 			return err
 		}
 	}
-	p.To.Moment, p.To.Until, p.To.Kind, p.To.Key = p.To.Until, 0, 0, nil
+	p.To = Position{Seq: p.To.Seq, Moment: p.To.Until}
 	return nil
 }
 

@@ -259,8 +259,8 @@ func (r *streamReader) end(val []byte, have Totals) error {
 	if !bytes.Equal(e.Sum, r.sum.Sum(nil)) {
 		return badStream("its checksum does not match")
 	}
-	have.Files, have.Program, have.Root, have.Made = 0, "", "", 0
-	if e.Totals != have {
+	read := Totals{Versions: have.Versions, Contents: have.Contents, Bytes: have.Bytes, Records: have.Records}
+	if e.Totals != read {
 		return badStream("its totals do not match its records")
 	}
 	if _, err := r.br.ReadByte(); err != io.EOF {

@@ -250,7 +250,8 @@ func (c *chooser) finishUnchanged(d decision, h proof, elsewhere bool, full int)
 	if elsewhere {
 		d.effect = c.derived(h, c.first, c.last, false)
 	}
-	d.effect.confirmed, d.effect.first, d.effect.last = h.hash, c.first, c.last
+	d.effect.confirmed = h.hash
+	d.effect.first, d.effect.last = c.first, c.last
 	return d, true, nil
 }
 

@@ -91,7 +91,8 @@ func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable b
 			}
 		}
 		if !same {
-			f.pieces, f.was, f.page = kept, nil, page{}
+			f.pieces, f.was = kept, nil
+			f.page = page{}
 			f.gen++
 			clear(f.asks)
 		}
@@ -181,7 +182,8 @@ func (s *Tracker) ShownSince(id store.Reader, p store.Path) (h store.Hash, at in
 	var n uint64
 	for i := range f.pieces {
 		if q := &f.pieces[i]; q.N >= n && q.Rendering != "" && q.Last >= q.First {
-			h, at, n, ok = q.Hash, q.Used, q.N, true
+			h, ok = q.Hash, true
+			at, n = q.Used, q.N
 			how = "you last read it at " + s.clockTime(at)
 			if q.From.edits() {
 				how = s.callName(q.From, "")

@@ -103,7 +103,8 @@ func (s *Tracker) load() error {
 
 func (s *Tracker) restore(saved savedReader) {
 	r := newReader(store.Reader{Session: saved.Session, Agent: saved.Agent})
-	r.epoch, r.delivered, r.n, r.used = saved.Epoch, saved.Delivered, saved.N, saved.Used
+	r.epoch, r.delivered = saved.Epoch, saved.Delivered
+	r.n, r.used = saved.N, saved.Used
 	r.active.Store(saved.Active)
 	r.held, r.unsure, r.given = saved.Held, saved.Unsure, saved.Given
 	for p, sf := range saved.Files {

@@ -171,13 +171,16 @@ func (r *reader) noteLocked(key store.Path, e effect, now int64, o Options) {
 	case e.forget:
 		r.n++
 		p := unknown()
-		p.N, p.Used, p.From.At = r.n, now, now
-		f.was, f.pieces, f.page = f.pieces, []piece{p}, page{}
+		p.N = r.n
+		p.Used, p.From.At = now, now
+		f.was = f.pieces
+		f.pieces, f.page = []piece{p}, page{}
 		f.gen++
 	case len(e.pieces) > 0:
 		r.n++
 		for _, p := range e.pieces {
-			p.N, p.Used, p.From.At = r.n, now, now
+			p.N = r.n
+			p.Used, p.From.At = now, now
 			if e.fresh {
 				p.At, p.Mark = now, r.delivered
 			}

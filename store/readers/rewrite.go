@@ -54,7 +54,8 @@ func (c *chooser) rewrite() (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	d.Tokens, d.full, d.effect = d.FullTokens, true, own
+	d.Tokens, d.full = d.FullTokens, true
+	d.effect = own
 	return d, nil
 }
 

@@ -160,7 +160,8 @@ func (b *Bucket) reveal(m *Machine) error {
 	if err != nil {
 		return fmt.Errorf("%w: the names of machine %s: %w", ErrForged, m.ID, err)
 	}
-	m.Name, m.Root, m.recipients = h.Name, h.Root, strings.Join(h.Recipients, " ")
+	m.Name, m.Root = h.Name, h.Root
+	m.recipients = strings.Join(h.Recipients, " ")
 	return nil
 }
 

@@ -113,7 +113,8 @@ func (b *Bucket) AllMachines(ctx context.Context) (all []Machine, unlisted []str
 	var ids []string
 	_, err = b.listBelow(ctx, "heads/", func(o object) error { ids = append(ids, o.machine); return nil })
 	if errors.Is(err, ErrRefused) {
-		ids, refused, err = nil, err, nil
+		ids = nil
+		refused, err = err, nil
 	}
 	if err != nil {
 		return nil, nil, refused, err

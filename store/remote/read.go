@@ -164,7 +164,8 @@ func (b *Bucket) cut(ctx context.Context, h Head, base *Base) (Head, error) {
 	if base.N > 0 && segs[base.N-1].Log != base.Log {
 		return h, fmt.Errorf("%w: segment %d of %s was replaced by another one", ErrForged, base.N, base.Machine)
 	}
-	h.N, h.Log, h.List, h.Segments = base.N, base.Log, "", segs
+	h.N, h.Log = base.N, base.Log
+	h.List, h.Segments = "", segs
 	return h, nil
 }
 
@@ -201,7 +202,8 @@ func (b *Bucket) listed(ctx context.Context, h Head, n uint64) (segs []Segment, 
 		if len(l.Segments) == 0 || count > maxSegments || l.List != "" && !validHash(l.List) {
 			return nil, nil, fmt.Errorf("%w: the lists of %s have no end", ErrForged, h.Machine.ID)
 		}
-		parts, lists, next = append(parts, l.Segments), append(lists, next), l.List
+		parts, lists = append(parts, l.Segments), append(lists, next)
+		next = l.List
 	}
 	from := first()
 	slices.Reverse(parts)

@@ -451,7 +451,8 @@ func (r *Sender) based(ctx context.Context) (whole bool, err error) {
 		}
 		r.st = &state{Place: r.st.Place, Recipients: r.st.Recipients, Head: Head{Machine: m},
 			Note: fmt.Sprintf("the bucket no longer has the whole history that %s continues, so all of it is sent again, as %s", r.st.Head.Machine.ID, m.ID)}
-		r.etag, r.known, r.packed = "", false, packed{}
+		r.etag, r.known = "", false
+		r.packed = packed{}
 		return true, r.save()
 	case r.st.Head.N > 0:
 		r.st.Based = true
@@ -518,7 +519,8 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 		return err
 	}
 	h := was
-	h.N, h.Log, h.Seq, h.Time = seg.N, seg.Log, seg.Seq, time.Now().UTC()
+	h.N, h.Log = seg.N, seg.Log
+	h.Seq, h.Time = seg.Seq, time.Now().UTC()
 	h.Versions += uint64(seg.Versions)
 	h.Bytes += seg.LogSize + seg.ContentsSize
 	if len(h.Segments) >= listAfter {
@@ -572,7 +574,8 @@ func (r *Sender) put(ctx context.Context, key string, body []byte) error {
 
 // adoptHead makes the head that was being written the sender's current head.
 func (r *Sender) adoptHead(etag string, sent []store.Hash) error {
-	r.st.Head, r.st.Position, r.st.Next = r.st.Next.Head, r.st.Next.Position, nil
+	r.st.Head, r.st.Position = r.st.Next.Head, r.st.Next.Position
+	r.st.Next = nil
 	r.etag, r.known = etag, etag != ""
 	r.packed = packed{}
 	vals := map[string][]byte{}
@@ -604,7 +607,8 @@ func (r *Sender) checkHead(ctx context.Context) error {
 	case st.etag == "":
 		return fmt.Errorf("read %s: %w", headKey(h.Machine.ID), errNoETag)
 	case ours && h.N == r.st.Head.N && h.Log == r.st.Head.Log:
-		r.st.Next, r.etag, r.known = nil, st.etag, true
+		r.st.Next = nil
+		r.etag, r.known = st.etag, true
 		return r.adoptPruned(h)
 	case ours && r.st.Next != nil && h.N == r.st.Next.Head.N && h.Log == r.st.Next.Head.Log:
 		return errors.Join(r.adoptHead(st.etag, nil), r.adoptPruned(h))

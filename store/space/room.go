@@ -210,7 +210,8 @@ func (r *Room) Usage(now time.Time, fresh bool) int64 {
 	}
 	sum := allocated(r.dir, nil)
 	r.mu.Lock()
-	r.size, r.sized, r.grown = sum, now, 0
+	r.size, r.sized = sum, now
+	r.grown = 0
 	r.mu.Unlock()
 	return sum
 }

@@ -79,8 +79,7 @@ func (m *maker) since(of store.Version, was, want []byte) (g goal, ok bool, err 
 	if string(out) == string(now) {
 		return g, false, nil // already done
 	}
-	g = goal{path: of.Path, want: have, made: true}
-	g.want.blob, g.want.size, g.want.mtime, g.want.seq = m.contents.add(out), int64(len(out)), 0, 0
+	g = goal{path: of.Path, want: m.contents.with(have, out), made: true}
 	m.withoutNewRights(&g)
 	return g, true, nil
 }

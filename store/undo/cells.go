@@ -598,7 +598,8 @@ func (h *past) begin(p store.Path) {
 // update updates a node with the fields that every version has.
 func (h *past) update(n *node, v *store.Version) {
 	if in := store.InodeOf(v.Stat); in.Ino != 0 {
-		n.in, n.foreign, n.nlink, n.late = in, v.Foreign, v.Stat.Nlink, 0
+		n.in, n.foreign = in, v.Foreign
+		n.nlink, n.late = v.Stat.Nlink, 0
 	}
 	n.seen, n.bare = true, false
 }

@@ -126,6 +126,12 @@ func (c *contents) mergeContents(left, before, now state) (state, bool) {
 	if err != nil {
 		return state{}, false
 	}
-	now.blob, now.size, now.mtime, now.seq = c.add(out), int64(len(out)), 0, 0
-	return now, true
+	return c.with(now, out), true
+}
+
+// with adds a content that no version has to the contents. It returns st with that content.
+func (c *contents) with(st state, b []byte) state {
+	st.blob, st.size = c.add(b), int64(len(b))
+	st.mtime, st.seq = 0, 0
+	return st
 }

@@ -406,7 +406,8 @@ func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 		if next == nil {
 			break
 		}
-		g, r.newest, r.over = next, false, nil
+		g = next
+		r.newest, r.over = false, nil
 	}
 	if r.newest {
 		if f := h.mergedBack(c, sel); f != nil && r.over != nil {

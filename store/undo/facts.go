@@ -51,7 +51,8 @@ func (h *past) apply(v *store.Version) {
 		n = h.put(c, n, v)
 		n.made = v
 	case !c.known:
-		c.known, c.base.node, c.found, c.since = true, n, v, v.Seq
+		c.known, c.base.node = true, n
+		c.found, c.since = v, v.Seq
 		n.entries, n.names = append(n.entries, c), append(n.names, c)
 	case c.now().node != n:
 		n = h.put(c, n, v)
@@ -162,8 +163,7 @@ func (h *past) fillEntry(c *cell, v *store.Version) {
 			n.entries = slices.DeleteFunc(n.entries, func(o *cell) bool { return o == c })
 			h.set(c, n, v)
 		} else {
-			f := &c.facts[len(c.facts)-1]
-			f.v, f.found, f.seqs = v, false, append(f.seqs, v.Seq)
+			c.facts[len(c.facts)-1].attribute(v)
 		}
 		n.made = v
 		h.bySeq[v.Seq] = n
@@ -286,7 +286,8 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	if len(goesOn.entries) == 0 && !goesOn.dir() {
 		goesOn.strangers = max(goesOn.strangers, goesOn.strangeNames())
 	}
-	goesOn.nlink, goesOn.late, n.nlink, n.late = n.nlink, n.late, 0, 0
+	goesOn.nlink, goesOn.late = n.nlink, n.late
+	n.nlink, n.late = 0, 0
 	if n.seen && n.content.known { // the older node gets the values that n had when it was made
 		h.write(&goesOn.content, n.content.now().st, v)
 		h.write(&goesOn.meta, n.meta.now().st, v)
@@ -379,9 +380,14 @@ func (c *cell) claimed(v *store.Version) bool {
 	if last < 0 || !c.facts[last].found || authorUnknown(v) {
 		return false
 	}
-	f := &c.facts[last]
-	f.v, f.found, f.seqs = v, false, append(f.seqs, v.Seq)
+	c.facts[last].attribute(v)
 	return true
+}
+
+// attribute makes v the version that recorded a fact which a scan had found.
+func (f *fact) attribute(v *store.Version) {
+	f.v, f.found = v, false
+	f.seqs = append(f.seqs, v.Seq)
 }
 
 // write sets the value of a content or metadata cell.

@@ -135,8 +135,7 @@ func (m *maker) leaveLines(a *aims, left []LeftLines) error {
 		if err != nil {
 			return err
 		}
-		st := *g.want.st
-		st.blob, st.size, st.mtime, st.seq = m.contents.add(part), int64(len(part)), 0, 0
+		st := m.contents.with(*g.want.st, part)
 		g.want.st = &st
 		g.made = true
 		g.part = true

@@ -146,7 +146,8 @@ func joined(content, meta state, n *node) state {
 		st = meta
 	}
 	st.mode = n.kind | meta.perm()
-	st.owned, st.uid, st.gid, st.attrs = meta.owned, meta.uid, meta.gid, meta.attrs
+	st.owned, st.attrs = meta.owned, meta.attrs
+	st.uid, st.gid = meta.uid, meta.gid
 	st.in, st.nlink = n.in, n.nlink
 	return st
 }

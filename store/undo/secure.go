@@ -61,5 +61,6 @@ func (n *node) secured(v store.Version) {
 	if last := len(n.content.facts) - 1; last >= 0 {
 		st = n.content.facts[last].st
 	}
-	st.blob, st.noContent, st.size, st.mtime = v.Blob, v.NoContent, v.Stat.Size, v.Stat.Mtime
+	st.blob, st.noContent = v.Blob, v.NoContent
+	st.size, st.mtime = v.Stat.Size, v.Stat.Mtime
 }

@@ -50,7 +50,8 @@ func expect(st store.Step, have state) store.Step {
 }
 
 func (s state) withOwner(st store.Step) store.Step {
-	st.Owned, st.UID, st.GID, st.Attrs = s.owned, s.uid, s.gid, s.attrs
+	st.Owned, st.Attrs = s.owned, s.attrs
+	st.UID, st.GID = s.uid, s.gid
 	return st
 }
 

@@ -321,7 +321,8 @@ func (cs *connState) answer(ctx context.Context, r *Request) (any, []byte, error
 		if err != nil {
 			return nil, nil, err
 		}
-		cs.greeted, cs.hello, cs.version = true, h, ans.Version
+		cs.greeted = true
+		cs.hello, cs.version = h, ans.Version
 		return ans, nil, nil
 	}
 	if cs.hello.Version != cs.version && !anyVersion[r.Method] {

@@ -82,7 +82,9 @@ func (s *Sync) load() error {
 	s.changed = map[string]any{}
 	s.byGit = map[key]bool{}
 	s.at, s.declared = 0, declared{}
-	s.exact, s.globs, s.active = map[string]map[key]bool{}, map[key]bool{}, map[store.Path][]Ref{}
+	s.exact = map[string]map[key]bool{}
+	s.globs = map[key]bool{}
+	s.active = map[store.Path][]Ref{}
 	var bad []string
 	err := s.kv.Scan("", func(name string, val []byte) error {
 		kind, rest, _ := strings.Cut(name, "\x00")

@@ -77,7 +77,8 @@ func (c *Cache[K, V]) putLocked(k K, v V) {
 	c.young[k] = v
 	c.used += n
 	if c.used > c.limit {
-		c.old, c.young, c.used = c.young, map[K]V{}, 0
+		c.old, c.young = c.young, map[K]V{}
+		c.used = 0
 	}
 }
 
@@ -96,5 +97,6 @@ func (c *Cache[K, V]) Drop(k K) {
 func (c *Cache[K, V]) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.young, c.old, c.used = map[K]V{}, map[K]V{}, 0
+	c.old, c.young = map[K]V{}, map[K]V{}
+	c.used = 0
 }

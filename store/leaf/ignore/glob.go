@@ -48,7 +48,8 @@ func compile(p string) (parts []part, ok bool) {
 			at.text, at.ops = string(text), nil
 		}
 		parts = append(parts, at)
-		at, plain, text, begins = part{}, true, text[:0], true
+		at, plain = part{}, true
+		text, begins = text[:0], true
 	}
 	put := func(o op) {
 		tooLong = tooLong || len(at.ops) == maxOps

@@ -348,7 +348,7 @@ func (s *snapshot) read(p string) *dir {
 	}
 	d := &dir{path: p}
 	if p == "." {
-		d.path, d.repo, d.top = "", s.repo, true
+		d = &dir{repo: s.repo, top: true}
 		if s.repo != nil {
 			d.up, d.top = s.repo.above, s.repo.above == nil
 		}
@@ -382,7 +382,8 @@ func (s *snapshot) enter(d *dir) {
 	if r == nil || d.class != Tracked && !r.linked {
 		return
 	}
-	d.repo, d.top, d.class = r, true, Tracked
+	d.repo, d.top = r, true
+	d.class = Tracked
 }
 
 // classify applies the rules to a name in a directory. own reports whether a .cachebroignore

@@ -29,7 +29,8 @@ func memoryGroup(groups, mounted string) (limit int64, killed uint64) {
 		switch {
 		case f[1] == "":
 		case f[1] == "memory":
-			dir, most, events = "memory", "memory.limit_in_bytes", "memory.oom_control"
+			dir = "memory"
+			most, events = "memory.limit_in_bytes", "memory.oom_control"
 		default:
 			continue
 		}

@@ -45,7 +45,8 @@ func ReadStat(pid int) (Stat, error) {
 	start := p.Proc.P_starttime
 	st := kernStat(p.Proc.P_comm[:], p.Proc.P_stat, p.Proc.P_flag, p.Eproc.Ppid, p.Eproc.Pgid, start.Sec, start.Usec)
 	if p.Eproc.Tdev > 0 { // the session is a kernel address, so use the terminal
-		st.Terminal, st.Session, st.Foreground = uint64(p.Eproc.Tdev), int(p.Eproc.Tdev), int(p.Eproc.Tpgid)
+		st.Terminal, st.Session = uint64(p.Eproc.Tdev), int(p.Eproc.Tdev)
+		st.Foreground = int(p.Eproc.Tpgid)
 	}
 	return st, nil
 }

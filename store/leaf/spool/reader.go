@@ -268,7 +268,8 @@ func (r *Reader) openSegment() (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("open segment: %w", err)
 		}
-		r.f, r.buf, r.badFrom = f, nil, time.Time{}
+		r.f, r.buf = f, nil
+		r.badFrom = time.Time{}
 		r.mu.Lock()
 		if n != r.pos.Segment {
 			r.pos = Position{Segment: n}

@@ -167,7 +167,8 @@ func (w *Writer) begin() error {
 	if err != nil {
 		return err
 	}
-	w.seg, w.segLimit, w.nextLimit, w.segBegan = f, w.least, w.least, time.Now()
+	w.seg, w.segBegan = f, time.Now()
+	w.segLimit, w.nextLimit = w.least, w.least
 	w.appended.Store(w.next - 1)
 	w.synced.Store(w.next - 1)
 	w.dirDirty.Store(true)
@@ -276,7 +277,8 @@ func (w *Writer) rollLocked() {
 	}
 	putEnd(w.seg, w.segOff)
 	w.oldSegs = append(w.oldSegs, w.seg)
-	w.seg, w.segOff, w.segLimit = f, 0, w.nextLimit
+	w.seg, w.segOff = f, 0
+	w.segLimit = w.nextLimit
 	if time.Since(w.segBegan) < fastFill {
 		w.nextLimit = min(2*w.nextLimit, w.opt.SegmentSize)
 	} else {

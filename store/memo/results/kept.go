@@ -102,7 +102,8 @@ func (k *Disk) load() error {
 	if k.tried {
 		return k.ready
 	}
-	k.tried, k.ready, k.heads = true, err, heads
+	k.tried, k.ready = true, err
+	k.heads = heads
 	for _, h := range heads {
 		k.used += h.bytes
 	}

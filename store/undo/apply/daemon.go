@@ -21,8 +21,8 @@ const journalEvery = 256
 func CarryOut(ctx context.Context, ask Ask, dir string, p wire.Plan, work Work) (Result, error) {
 	var pending []int
 	tell := func(d wire.PlanDone) error {
-		d.ID, d.Done, d.Watched = p.ID, pending, work.Watched
-		pending = nil
+		d.ID, d.Watched = p.ID, work.Watched
+		d.Done, pending = pending, nil
 		_, err := ask(context.WithoutCancel(ctx), wire.MPlanDone, d, nil, nil)
 		return err
 	}
