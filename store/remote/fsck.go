@@ -56,7 +56,7 @@ func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 		}
 	}
 	for _, id := range ids {
-		h, _, err := b.head(ctx, id)
+		h, err := b.Head(ctx, id)
 		named[headKey(id)] = true
 		if errors.Is(err, ErrMissing) { // the machine has sent nothing yet
 			continue

@@ -176,7 +176,7 @@ func (b *Bucket) Usage(ctx context.Context) (u Usage, err error) {
 		return u, err
 	}
 	for id, m := range of {
-		h, _, err := b.head(ctx, id)
+		h, err := b.Head(ctx, id)
 		if err != nil && !errors.Is(err, ErrMissing) {
 			return u, err
 		}

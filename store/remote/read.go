@@ -83,7 +83,7 @@ func (b *Bucket) drops(ctx context.Context, h Head) (string, error) {
 			return "", fmt.Errorf("%w: the history of %s has no beginning", ErrForged, h.Machine.ID)
 		}
 		var err error
-		h, _, err = b.head(ctx, h.Base.Machine)
+		h, err = b.Head(ctx, h.Base.Machine)
 		if err != nil {
 			return "", err
 		}
@@ -107,7 +107,7 @@ func joinDrops(dropped, base string) string {
 // Latest returns the head of a machine whose history this project will continue. SetOrigin accepts
 // only heads from Latest.
 func (b *Bucket) Latest(ctx context.Context, machine string) (Head, error) {
-	h, _, err := b.head(ctx, machine)
+	h, err := b.Head(ctx, machine)
 	if err != nil {
 		return h, err
 	}
@@ -116,7 +116,7 @@ func (b *Bucket) Latest(ctx context.Context, machine string) (Head, error) {
 		return h, err
 	}
 	// A history read from now on does not need contents that were dropped before.
-	h, _, err = b.head(ctx, machine)
+	h, err = b.Head(ctx, machine)
 	h.drops = drops
 	return h, err
 }
@@ -140,7 +140,7 @@ func (b *Bucket) pieces(ctx context.Context, h Head) (out []piece, err error) {
 		if depth == maxBases || !validID(base.Machine) {
 			return nil, fmt.Errorf("%w: the history of %s has no beginning", ErrForged, h.Machine.ID)
 		}
-		h, _, err = b.head(ctx, base.Machine)
+		h, err = b.Head(ctx, base.Machine)
 		if err != nil {
 			return nil, err
 		}
