@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/survey"
 	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
+	"cachebro/store/leaf/gitdir"
 	"cachebro/store/leaf/text"
 	"cachebro/store/onwire"
 	"cachebro/store/undo"
@@ -304,7 +306,11 @@ func (pl *Plans) planRevert(ctx context.Context, q wire.PlanRequest, planner und
 		}
 		return planner.Revert(p, 0, v.Seq)
 	}
-	return planner.Revert(p, max(q.Steps, 1), 0)
+	d, err := planner.Revert(p, max(q.Steps, 1), 0)
+	if errors.Is(err, store.ErrNotFound) {
+		err = cmp.Or(pl.unrecorded(ctx, p), err)
+	}
+	return d, err
 }
 
 func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
@@ -436,7 +442,31 @@ func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner un
 	if err != nil {
 		return nil, err
 	}
-	return planner.Restore(paths, seq)
+	p, err := planner.Restore(paths, seq)
+	if err == nil && len(p.Steps)+len(p.Conflicts)+len(p.Lost) == 0 {
+		for _, path := range paths {
+			if err := pl.unrecorded(ctx, path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, err
+}
+
+// unrecorded returns an error if the history has no files at a path because they are git's own or
+// excluded. A plan for such a path finds nothing to do, whatever has changed there.
+func (pl *Plans) unrecorded(ctx context.Context, p store.Path) error {
+	if gitdir.In(string(p)) {
+		return wire.Errorf(wire.ErrNotFound, "cachebro undo --git restores git's own files", "%s is git's own", onwire.Display(p))
+	}
+	_, found, err := pl.Store.Current(p)
+	if err != nil || found || !pl.Source.Excluded(ctx, p) && !pl.Source.Excluded(ctx, p+"/x") {
+		return err
+	}
+	if isDir, err := versions.KnownDir(pl.Store, p); err != nil || isDir {
+		return err
+	}
+	return wire.Errorf(wire.ErrNotFound, "ignored dependency directories and what .cachebroignore lists are excluded", "%s is excluded, so what changed there is not recorded", onwire.Display(p))
 }
 
 func (pl *Plans) update(ctx context.Context) error {

@@ -68,6 +68,33 @@ func TestPlanIsCarriedOut(t *testing.T) {
 	}
 }
 
+// A restore or revert of what is never recorded says so. It used to find nothing to do, with exit
+// status 0, whatever had changed there.
+func TestPlanForWhatIsNotRecorded(t *testing.T) {
+	p := daemontest.New(t)
+	held := 0
+	h := service(p, &held).Handlers()
+	p.Write(".cachebroignore", "out/\n")
+	p.Write("out/a.txt", "before\n")
+	p.Write(".git/config", "before\n")
+	p.Write("a.txt", "a\n")
+	p.LookAtAll()
+	now := wire.ShowQuery{At: time.Now()}
+	p.Write("out/a.txt", "after\n")
+	p.Write(".git/config", "after\n")
+	for _, path := range []string{"out", "out/a.txt", ".git", ".git/config"} {
+		for _, q := range []wire.PlanRequest{{Kind: "restore", Paths: [][]byte{[]byte(path)}, At: now}, {Kind: "revert", Path: []byte(path)}} {
+			if d, _, err := daemontest.Try[wire.Plan](t, h, wire.MPlan, q); !errors.Is(err, wire.ErrNotFound) || wire.Hint(err) == "" {
+				t.Errorf("%s of %s: %+v, %v", q.Kind, path, d, err)
+			}
+		}
+	}
+	q := wire.PlanRequest{Kind: "restore", Paths: [][]byte{[]byte("a.txt")}, At: now}
+	if d, _ := daemontest.Ask[wire.Plan](t, h, wire.MPlan, q); len(d.Steps) != 0 {
+		t.Errorf("%+v", d)
+	}
+}
+
 // A plan whose client is alive is not offered to another client.
 func TestPlanUnderWayIsNotResumed(t *testing.T) {
 	p := daemontest.New(t)
