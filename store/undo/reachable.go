@@ -200,8 +200,30 @@ func (s *settling) needDir(g *aim) {
 		s.a.of[home] = home.again(g.c.dir)
 		s.changed = true
 	default:
-		s.drop(g, "its directory was replaced by something else")
+		why := "its directory was replaced by something else"
+		if s.intoSuccessor(g) {
+			why = ""
+		}
+		s.drop(g, why)
 	}
+}
+
+// intoSuccessor gives the node that an entry should get to the directory that has the name of the
+// entry's directory now. It returns false if there is none, or if something else has the node's
+// name there.
+func (s *settling) intoSuccessor(g *aim) bool {
+	places, _ := s.a.placed(g.c.dir)
+	for _, p := range places {
+		dir := s.a.after(p.c).node
+		if dir == nil || !dir.dir() || !s.after.has(dir) {
+			continue
+		}
+		if c := s.a.h.entry(dir, g.c.name); s.a.isFree(c) {
+			s.a.of[c] = &aim{c: c, want: g.want, made: true}
+			return true
+		}
+	}
+	return false
 }
 
 // canHold reports whether the node that an entry should get can be made and would be in the tree. If
