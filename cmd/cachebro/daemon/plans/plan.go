@@ -299,16 +299,20 @@ func (pl *Plans) planRevert(ctx context.Context, q wire.PlanRequest, planner und
 	if err := pl.Survey.UpdateBypassed(ctx); err != nil {
 		return nil, err
 	}
+	back, seq := max(q.Steps, 1), uint64(0)
 	if versions.Given(q.Version) {
 		v, _, err := versions.Find(pl.Store, p, q.Version)
 		if err != nil {
 			return nil, err
 		}
-		return planner.Revert(p, 0, v.Seq)
+		back, seq = 0, v.Seq
 	}
-	d, err := planner.Revert(p, max(q.Steps, 1), 0)
+	d, err := planner.Revert(p, back, seq)
 	if errors.Is(err, store.ErrNotFound) {
 		err = cmp.Or(pl.unrecorded(ctx, p), err)
+	}
+	if err == nil && pl.Paths.Root == wire.OutsideRoot {
+		d.Title = "/" + d.Title // begins with the path
 	}
 	return d, err
 }

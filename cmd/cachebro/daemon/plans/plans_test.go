@@ -13,6 +13,7 @@ import (
 	"cachebro/scripts/testkit/daemontest"
 	"cachebro/store"
 	"cachebro/store/leaf/text"
+	"cachebro/store/onwire"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 )
@@ -92,6 +93,23 @@ func TestPlanForWhatIsNotRecorded(t *testing.T) {
 	q := wire.PlanRequest{Kind: "restore", Paths: [][]byte{[]byte("a.txt")}, At: now}
 	if d, _ := daemontest.Ask[wire.Plan](t, h, wire.MPlan, q); len(d.Steps) != 0 {
 		t.Errorf("%+v", d)
+	}
+}
+
+// The title of a revert outside of projects begins with an absolute path.
+func TestTitleOfRevertOutside(t *testing.T) {
+	p := daemontest.New(t)
+	held := 0
+	pl := service(p, &held)
+	p.Write("a.txt", "before\n")
+	p.LookAtAll()
+	p.Write("a.txt", "after, and longer\n")
+	pl.Paths = onwire.Paths{Root: wire.OutsideRoot, Mountpoint: p.Survey.Mountpoint}
+	for _, q := range []wire.ShowQuery{{}, {Number: 1}} {
+		d, _ := daemontest.Ask[wire.Plan](t, pl.Handlers(), wire.MPlan, wire.PlanRequest{Kind: "revert", Path: []byte("a.txt"), Version: q, DryRun: true})
+		if d.Title != "/a.txt as in version 1" {
+			t.Errorf("%q", d.Title)
+		}
 	}
 }
 
