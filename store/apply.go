@@ -420,11 +420,11 @@ func (b *batch) byOtherName(c *Change, ok func(Version) bool) (Version, bool, er
 func (b *batch) byLostName(c *Change) (Version, bool, error) {
 	var last Version
 	for _, p := range b.names(c.Stat, c.Path) {
-		gone, live, err := b.live(p)
+		gone, _, err := b.live(p)
 		if err != nil {
 			return last, false, err
 		}
-		if live || gone.Op != OpUnlink || InodeOf(gone.Stat) != InodeOf(c.Stat) || gone.Seq < last.Seq || gone.Prev == 0 {
+		if gone.Op != OpUnlink || InodeOf(gone.Stat) != InodeOf(c.Stat) || gone.Seq < last.Seq || gone.Prev == 0 {
 			continue
 		}
 		before, err := b.version(gone.Prev)
@@ -447,7 +447,7 @@ func (b *batch) plain(c *Change) error {
 	}
 	v := c.version(c.Path, c.Op)
 	v.Target = c.Target
-	if live && same(cur, v) && c.Op != OpSymlink && c.Op != OpMkdir && c.Op != OpMknod {
+	if live && same(cur, v) && !slices.Contains([]Op{OpSymlink, OpMkdir, OpMknod}, c.Op) {
 		return b.refresh(cur, v)
 	}
 	_, err = b.add(v)

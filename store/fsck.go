@@ -211,7 +211,9 @@ func (f *fsck) checkVersions(ctx context.Context, txn *badger.Txn) error {
 		return err
 	}
 	for blk, t := range f.blocks {
-		if have, ok := f.b.readTimes(blk); !ok || have.Min > t.Min || have.Max < t.Max || have.Who != 0 && have.Who != t.Who {
+		have, ok := f.b.readTimes(blk)
+		covers := have.Min <= t.Min && t.Max <= have.Max
+		if !ok || !covers || have.Who != 0 && have.Who != t.Who {
 			f.problem("time block %d is wrong", blk)
 			if err := f.b.w.Set(keyTimes(blk*timeBlock), t.bytes()); err != nil {
 				return err

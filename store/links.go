@@ -65,7 +65,7 @@ func (b *batch) linkCount(in Inode) (*linkCount, error) {
 // version, so that the last version of that name keeps the earlier count.
 func (b *batch) countNames(st Stat, more int, linked int64) error {
 	n := int(st.Nlink) + more
-	if n < 1 || st.Ino == 0 || isDir(st) || n == 1 && more > 0 {
+	if st.Ino == 0 || isDir(st) || st.Nlink == 0 || n < 1 {
 		return nil
 	}
 	l, err := b.linkCount(InodeOf(st))

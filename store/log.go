@@ -286,7 +286,7 @@ func (v *View) isFile(p Path) (bool, error) {
 	if err != nil || !found {
 		return false, err
 	}
-	return o.Stat.Mode != 0 && !isDir(o.Stat) || o.Stat.Mode == 0 && o.Op != OpRmdir && o.Op != OpMkdir, nil
+	return !isDir(o.Stat) && o.Op != OpRmdir && o.Op != OpMkdir, nil // Stat may be unknown
 }
 
 // scanIndex calls fn with the versions listed in an i index, in either direction.

@@ -110,8 +110,9 @@ type pass struct {
 // scan calls fn with the versions in either direction, beginning at a number, until fn returns
 // false.
 func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) error {
+	last := min(v.seq, over.before-1) // without a bound, before-1 is the largest number
 	if down {
-		from = min(from, v.seq)
+		from = min(from, last)
 	}
 	c := v.cursor(down, 0)
 	defer c.it.Close()
@@ -119,10 +120,7 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 	asked, state := ^uint64(0), v.s.state.Load()
 	for c.seek(from); c.valid(); {
 		seq := c.seq()
-		if seq > v.seq {
-			return nil
-		}
-		if down && seq <= over.after || !down && over.before > 0 && seq >= over.before {
+		if seq <= over.after || seq > last {
 			return nil
 		}
 		if run, ok := state.baselineRunAt(seq); ok && over.baselines {
@@ -307,7 +305,8 @@ func (s *Store) History(p Path, follow bool) (out []Version, err error) {
 // below is the path's previous version, or zero.
 func (v *View) arrives(o, below Version) (bool, error) {
 	moved := o.Op == OpRename || o.Op == OpLink || o.Op == OpExchange
-	if !moved || o.From == "" || o.Op != OpExchange && below.Seq != 0 && !below.Deleted() {
+	hadFile := below.Seq != 0 && !below.Deleted()
+	if !moved || o.From == "" || hadFile && o.Op != OpExchange {
 		return false, nil
 	}
 	temp, err := v.fromPlan(o)

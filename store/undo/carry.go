@@ -37,20 +37,20 @@ func (m *maker) steps(a *aims, o *outcome) error {
 	}
 	all := a.sorted()
 	for _, g := range all {
-		if n := g.want.node; g.c.kind == entryCell && n != nil {
+		if n := g.want.node; n != nil {
 			x.targets[n] = append(x.targets[n], g.c)
 		}
 	}
 	x.plan.Steps = slices.Grow(x.plan.Steps, len(x.targets))
 	x.open(all, o)
 	for _, g := range all {
-		if g.c.kind == entryCell && g.want.node != nil {
+		if g.want.node != nil {
 			x.bring(g.c)
 		}
 	}
 	x.removals()
 	for _, g := range all {
-		if n := g.want.node; g.c.kind == entryCell && n != nil && n.dir() {
+		if n := g.want.node; n != nil && n.dir() {
 			x.ensure(n)
 		}
 	}
@@ -191,9 +191,9 @@ func (x *carrier) bring(c *cell) bool {
 		d = at.dir
 	}
 	if there := x.held(c); there != nil && there != n {
-		to := x.target(there)
+		to, aDir := x.target(there), there.dir() || n.dir()
 		switch from = x.leaving(n); {
-		case to == from && (there.dir() || n.dir()) && !x.below(c.dir, n) && !x.below(from.dir, there):
+		case to == from && aDir && !x.below(c.dir, n) && !x.below(from.dir, there):
 			x.exchange(from, c)
 			return true
 		case to != nil && x.leaving(there) == c && x.bring(to):
@@ -424,7 +424,7 @@ func (x *carrier) occupant(c *cell) state {
 func (x *carrier) makeFiles(all []*aim) {
 	for _, g := range all {
 		n := g.want.node
-		if g.c.kind != entryCell || n == nil || n.dir() || x.exists(n) {
+		if n == nil || n.dir() || x.exists(n) {
 			continue
 		}
 		have, w := x.occupant(g.c), x.a.whole(n)
@@ -490,7 +490,7 @@ func (x *carrier) changeFiles(all []*aim) {
 func (x *carrier) links(all []*aim) {
 	for _, g := range all {
 		n := g.want.node
-		if g.c.kind != entryCell || n == nil || n.dir() || x.held(g.c) == n || !x.exists(n) {
+		if n == nil || n.dir() || x.held(g.c) == n || !x.exists(n) {
 			continue
 		}
 		st := store.Step{Do: store.DoLink, Path: x.path(g.c), To: x.path(x.places(n)[0]), Blob: x.state(n).blob}

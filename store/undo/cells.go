@@ -117,7 +117,7 @@ func (c *cell) same(a, b value) bool {
 		}
 		return a.st.sameContent(*b.st)
 	}
-	return (a.st.link() && b.st.link() || a.st.perm() == b.st.perm()) && a.st.sameOwner(*b.st) && a.st.attrs.Same(b.st.attrs)
+	return a.st.sameMeta(*b.st)
 }
 
 // past is the history of some cells from version lo on.
@@ -242,11 +242,11 @@ func (h *past) addPlanFacts(plan string) {
 	}
 	for c, r := range h.planCells[plan] {
 		to, known := h.plannedFact(r, c, len(c.facts))
-		if !known || c.kind == entryCell {
+		if !known || c.kind == entryCell || r.Gone && len(c.of.entries) > 0 {
 			continue
 		}
 		want := c.before(to + 1)
-		if r.Gone && len(c.of.entries) > 0 || !r.Gone && (c.same(want, c.now()) || !h.changedUnrecorded(&of, c)) {
+		if !r.Gone && (c.same(want, c.now()) || !h.changedUnrecorded(&of, c)) {
 			continue // nothing to add, or a step failed
 		}
 		seq := of.Seq + 1

@@ -285,7 +285,8 @@ func (m *maker) outOfMoved(a *aims, out map[*cell]store.Path) {
 	for _, d := range h.all {
 		for _, c := range d.kids {
 			n := c.base.node
-			if n == nil || n.dir() && len(n.entries) > 0 || a.after(c).node != n || out[c] != "" {
+			dirExists := n != nil && n.dir() && len(n.entries) > 0
+			if n == nil || dirExists || a.after(c).node != n || out[c] != "" {
 				continue
 			}
 			p, ok := h.pathBefore(c)

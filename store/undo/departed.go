@@ -97,7 +97,7 @@ func (h *past) removal(v store.Version) store.Version {
 func (m *maker) nameDeparted(a *aims, o *outcome) {
 	var all []departure
 	for _, g := range a.of {
-		if n := g.want.node; g.c.kind == entryCell && n != nil && n.dir() {
+		if n := g.want.node; n != nil && n.dir() {
 			if d, ok := a.h.departed(n, a.since); ok {
 				d.home = a.pathIn(o, g.c)
 				all = append(all, d)

@@ -83,7 +83,7 @@ func (a *aims) aimAt(g *goal) {
 	case g.want.absent():
 		aim(c, value{})
 		return
-	case n == nil || n.kind != g.want.kind() || g.want.in.Ino != 0 && n.in != g.want.in && n.nlink > 1:
+	case n == nil, n.kind != g.want.kind(), g.want.in.Ino != 0 && n.in != g.want.in && n.nlink > 1:
 		n = a.h.newNode(g.want.kind(), store.Inode{})
 		n.beginAs(g.want)
 		aim(c, value{node: n})

@@ -53,7 +53,7 @@ func (s state) equal(o state) bool {
 	if s.absent() || o.absent() {
 		return s.absent() == o.absent()
 	}
-	return s.sameContent(o) && (s.link() || s.perm() == o.perm()) && s.sameOwner(o) && s.attrs.Same(o.attrs)
+	return s.sameContent(o) && s.sameMeta(o)
 }
 
 // SameCell reports whether two versions have the same value in a cell of the given kind. For the entry,
@@ -66,7 +66,13 @@ func SameCell(kind uint8, v, w store.Version) bool {
 	if kind == store.CellContent {
 		return a.sameContent(b)
 	}
-	return (a.link() || a.perm() == b.perm()) && a.sameOwner(b) && a.attrs.Same(b.attrs)
+	return a.sameMeta(b)
+}
+
+// sameMeta reports whether mode, owner and attributes are equal. Links have no mode of their own.
+func (s state) sameMeta(o state) bool {
+	sameMode := s.perm() == o.perm() || s.link() && o.link()
+	return sameMode && s.sameOwner(o) && s.attrs.Same(o.attrs)
 }
 
 // attrsOf returns the attributes of a version without those that contain user or group IDs of

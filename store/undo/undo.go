@@ -318,7 +318,8 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 	if len(q.Globs) > 0 {
 		match = func(p store.Path) bool { return matches(q.Globs, p) }
 		namesMatch = func(v *store.Version) bool {
-			return match(v.Path) || v.From != "" && match(v.From) || v.To != "" && match(v.To)
+			otherMatches := v.From != "" && match(v.From) || v.To != "" && match(v.To)
+			return otherMatches || match(v.Path)
 		}
 	}
 	vs, err := m.all(f)

@@ -363,7 +363,7 @@ func (c *execution) ended(w *worker, err error) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil && !(c.plan.Resume && w.resultExists()) || err != nil && w.stamp() != nil {
+	if err != nil && (!(c.plan.Resume && w.resultExists()) || w.stamp() != nil) {
 		failed := wire.Conflict{Path: w.step.Path, Why: reason(err)}
 		from, to := string(w.step.Path), string(w.step.To)
 		switch w.step.Do {

@@ -16,7 +16,7 @@ import (
 
 // displaces reports whether the step removes the present file or replaces its content.
 func (w *worker) displaces() bool {
-	return w.step.Do == "write" || w.step.Do == "delete" || w.step.Do == "symlink" || w.step.Do == "link" && w.step.Expect != ""
+	return slices.Contains([]string{"write", "delete", "symlink"}, w.step.Do) || w.step.Do == "link" && w.step.Expect != ""
 }
 
 // hold prevents other processes from opening the step's present file for writing until the step is
@@ -62,7 +62,8 @@ func (w *worker) open(fi fs.FileInfo, what string) error {
 	if by != "" {
 		by = " " + by
 	}
-	if kind := w.plan.Kind; w.step.Do == "write" && w.execution.overlay && what == "" && (kind == "undo" || kind == "redo") {
+	forceWrites := w.step.Do == "write" && w.execution.overlay && what == ""
+	if kind := w.plan.Kind; forceWrites && (kind == "undo" || kind == "redo") {
 		hint += ", or cachebro " + kind + " --force writes into it"
 	}
 	return fmt.Errorf("%s%w%s: %s", what, displace.ErrOpen, by, hint)

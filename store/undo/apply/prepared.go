@@ -79,13 +79,14 @@ func (w *worker) makePrepared(content []byte) error {
 	}
 	st, known := fi.Sys().(*syscall.Stat_t)
 	uid, gid, owned := w.ownerToSet(nil)
+	otherOwner := owned && known && (int(st.Uid) != uid || int(st.Gid) != gid)
 	switch {
 	case !fi.Mode().IsRegular() || fi.Size() != int64(len(content)) || fi.ModTime().UnixNano() != w.step.Mtime:
 		if w.begun(content, false) {
 			return w.write(content)
 		}
 		return fmt.Errorf("was changed at once: %w", errChanged)
-	case owned && known && (int(st.Uid) != uid || int(st.Gid) != gid) || fi.Mode()&bits != mode(w.step.Mode):
+	case otherOwner || fi.Mode()&bits != mode(w.step.Mode):
 		return w.settle()
 	}
 	return nil

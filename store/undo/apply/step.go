@@ -246,16 +246,15 @@ func (w *worker) isSo() bool {
 	switch w.step.Do {
 	case "delete", "rmdir":
 		return gone
-	case "rename":
-		to, err := w.places.lstat(string(w.step.To))
-		return err == nil && (w.step.Ino == 0 && gone || w.step.Ino != 0 && sameInode(to, w.step.Ino))
-	case "exchange":
+	case "rename", "exchange":
 		to, err := w.places.lstat(string(w.step.To))
 		switch {
 		case err != nil:
 			return false
 		case w.step.Ino != 0:
 			return sameInode(to, w.step.Ino)
+		case w.step.Do == "rename":
+			return gone
 		}
 		return fi.IsDir() && kindOf(to) == w.step.ExpMode&syscall.S_IFMT
 	}

@@ -91,7 +91,8 @@ func (w *worker) write(content []byte) error {
 	if old != nil && old.IsDir() {
 		return fmt.Errorf("is a directory: %w", errChanged)
 	}
-	if old != nil && old.Mode().IsRegular() && (w.inPlace || w.keepsFile(old) && !w.step.Apart) {
+	isFile := old != nil && old.Mode().IsRegular()
+	if isFile && (w.inPlace || w.keepsFile(old) && !w.step.Apart) {
 		return w.fill(content, old)
 	}
 	tmp := w.temporary()
