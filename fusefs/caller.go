@@ -271,7 +271,9 @@ func (p *processes) peek(proc *Process) (looks bool) {
 		return false
 	}
 	return p.commands.begin(func() {
-		if st, err := procfs.ReadStat(int(proc.PID)); err == nil && st.Start == proc.Start && (st.Comm != proc.Comm || st.Image != 0 && st.Image != proc.Image) {
+		st, err := procfs.ReadStat(int(proc.PID))
+		otherProgram := st.Comm != proc.Comm || st.Image != 0 && st.Image != proc.Image
+		if err == nil && st.Start == proc.Start && otherProgram {
 			// The start of the stack, which is part of Image, gets its final value shortly after
 			// the arguments.
 			if _, err := commandLine(proc.PID); err == nil {

@@ -196,8 +196,11 @@ func (o *namespace) node(id uint64) (*inode, fuse.Status) {
 }
 
 func (o *namespace) hidden(parent *inode, name string) bool {
-	return o.hiddenName != "" && (name == o.hiddenName || parent.folding.Load() == foldsNames && sys.SameName(name, o.hiddenName)) &&
-		parent.LastPath() == o.hiddenDir
+	if o.hiddenName == "" {
+		return false
+	}
+	sameName := name == o.hiddenName || parent.folding.Load() == foldsNames && sys.SameName(name, o.hiddenName)
+	return sameName && parent.LastPath() == o.hiddenDir
 }
 
 // class returns the class of path p; see Options.Classifier.

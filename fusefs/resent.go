@@ -100,8 +100,8 @@ func (o *overlay) createdBefore(h *handle, out *fuse.CreateOut) fuse.Status {
 // be made again. Opening the file instead would fail if its mode denies access to the owner.
 func (t *attempt) unmake(d *dirfd, name string) bool {
 	var sx sys.Stat
-	return sys.StatAt(d.fd, name, &sx) == nil && t.madeEarlier(&sx, event.OpCreate) && sx.Size == 0 && sx.Nlink == 1 &&
-		unix.Unlinkat(d.fd, name, 0) == nil
+	made := sys.StatAt(d.fd, name, &sx) == nil && t.madeEarlier(&sx, event.OpCreate)
+	return made && sx.Size == 0 && sx.Nlink == 1 && unix.Unlinkat(d.fd, name, 0) == nil
 }
 
 // makes reports whether op makes files of the type in mode.

@@ -413,7 +413,8 @@ func (t *table) rest(k key, parent *inode, name string, sx *sys.Stat) uint64 {
 	}
 	if slot := t.restingLocked(k); slot != 0 {
 		n, r := l.node(slot), s.records.at(l.node(slot).record)
-		if r.parent != parent || r.mtime != sx.Mtime || r.ctime != sx.Ctime || n.size != uint32(sx.Size) || !l.slotNamed(n.link, name) {
+		changed := r.mtime != sx.Mtime || r.ctime != sx.Ctime || n.size != uint32(sx.Size)
+		if changed || r.parent != parent || !l.slotNamed(n.link, name) {
 			return 0
 		}
 		n.nlookup++

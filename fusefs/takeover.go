@@ -223,10 +223,12 @@ func (o *overlay) restoreNames(n *inode, refs []uint32, nodes map[uint64]*inode)
 		}
 		name := l.linkName(ref)
 		switch {
-		case parent == nil || n.link.parent != nil && (n.isDir() || n.gone || n.hasLinkLocked(parent, name)):
+		case parent == nil:
 			l.drop(ref)
 		case n.link.parent == nil:
 			n.link = link{parent, name, ref}
+		case n.isDir() || n.gone || n.hasLinkLocked(parent, name):
+			l.drop(ref)
 		default:
 			if n.more == nil {
 				n.more = new([]link)

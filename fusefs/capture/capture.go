@@ -177,7 +177,8 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	}
 	by := writerOf(e)
 	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: class, Path: p, Node: e.File.ID(), Stat: e.Stat, Time: e.Time.UnixNano(), Idle: e.Idle}
-	if class == ignore.Tracked && mark.Load()&markKnown != 0 && e.TailFrom >= fusefs.TailMin && e.Stat.Nlink < 2 && e.TailFrom <= e.Stat.Size {
+	appended := fusefs.TailMin <= e.TailFrom && e.TailFrom <= e.Stat.Size
+	if appended && class == ignore.Tracked && mark.Load()&markKnown != 0 && e.Stat.Nlink < 2 {
 		r.TailFrom = e.TailFrom
 	}
 	c.version(e.File, r, by, keep, e.Held && e.Stat.Size <= inlineSize)

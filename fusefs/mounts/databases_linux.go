@@ -46,7 +46,8 @@ func databaseOf(pid int, dir string, own map[string]bool) (file, how string) {
 	fds, _ := os.ReadDir(base + "/fd")
 	for _, fd := range fds {
 		target, err := os.Readlink(base + "/fd/" + fd.Name())
-		if err != nil || own[target] || !Within(target, dir) || strings.HasSuffix(target, " (deleted)") || swapFile(target) {
+		inside := err == nil && Within(target, dir)
+		if !inside || own[target] || strings.HasSuffix(target, " (deleted)") || swapFile(target) {
 			continue
 		}
 		if b, _ := procfs.Read(pid, "fdinfo/"+fd.Name()); strings.Contains(string(b), "\nlock:") {

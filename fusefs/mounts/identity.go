@@ -109,7 +109,8 @@ func MovedFrom(base string, id Identity) (old string, ok bool) {
 	}
 	for _, s := range all {
 		was := ReadIdentity(s)
-		if was.Root == "" || was.Root == id.Root || !was.SameDir(id) && (len(was.Commit) <= len(unknownCommit) || was.Commit != id.Commit) {
+		sameCommit := was.Commit == id.Commit && len(was.Commit) > len(unknownCommit)
+		if was.Root == "" || was.Root == id.Root || !was.SameDir(id) && !sameCommit {
 			continue
 		}
 		if _, err := os.Lstat(was.Root); os.IsNotExist(err) {

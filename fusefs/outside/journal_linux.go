@@ -102,7 +102,9 @@ func (j *journal) addCaller(c fusefs.Caller, r *spool.Record) *spool.Record {
 	var fresh []*spool.Record
 	for p := c.Proc; p != nil; p = p.Parent {
 		key := processKey{p.PID, p.Start}
-		if was := j.procs[key]; was != nil && was.Comm == p.Comm && was.Image == p.Image && (j.commandWritten[key] || p.Command() == nil) {
+		was := j.procs[key]
+		sameProgram := was != nil && was.Comm == p.Comm && was.Image == p.Image
+		if sameProgram && (j.commandWritten[key] || p.Command() == nil) {
 			break
 		}
 		j.procs[key], j.commandWritten[key] = p, p.Command() != nil

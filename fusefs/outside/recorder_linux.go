@@ -680,7 +680,8 @@ func (r *Recorder) make(n *notifier.Notice, by fusefs.Caller, path string, of or
 // remove handles a name that is about to be removed.
 func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir bool, of origin) {
 	s, ok := r.resolver.resolve(n, path, false)
-	if !ok || !s.exists || dir != isDir(s.st) || r.ownTemporary(s, of) || !allowed(filepath.Dir(s.path)) {
+	willFail := !s.exists || dir != isDir(s.st)
+	if !ok || willFail || r.ownTemporary(s, of) || !allowed(filepath.Dir(s.path)) {
 		return
 	}
 	if !dir && passing(s.path) && r.passedOver(s, dir, of) {
@@ -712,11 +713,11 @@ func (r *Recorder) losing(e *entry, s spot, by fusefs.Caller, o event.Op) {
 func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, flags uint64, of origin) {
 	a, ok := r.resolver.resolve(n, from, false)
 	b, ok2 := r.resolver.resolve(n, to, false)
-	if !ok && (!ok2 || a.path == "") || ok && !a.exists {
-		return
+	if !ok && !ok2 || !a.exists {
+		return // neither place is recorded, or the call will fail
 	}
-	if !ok2 && b.path == "" || b.exists && (sameInode(a.st, b.st) || flags&unix.RENAME_NOREPLACE != 0) {
-		return
+	if b.path == "" || b.exists && (sameInode(a.st, b.st) || flags&unix.RENAME_NOREPLACE != 0) {
+		return // the call will fail or change nothing
 	}
 	if r.ownTemporary(a, of) && r.ownTemporary(b, of) || !bothAllowed(filepath.Dir(a.path), filepath.Dir(b.path)) {
 		return

@@ -102,9 +102,9 @@ func (r *Recorder) settle(e *entry) {
 		}
 	}()
 	st, exists := lstat(e.path)
-	nothing := exists == (e.known.Ino != 0) && (!exists || unchanged(st, e.known))
+	nothingYet := waited && exists == (e.known.Ino != 0) && (!exists || unchanged(st, e.known))
 	only := e.altered || e.known.Ino == 0 // no descriptor shows later what the call did
-	if nothing && waited && (time.Since(e.when) < opFor || only && r.inCall(e)) {
+	if nothingYet && (time.Since(e.when) < opFor || only && r.inCall(e)) {
 		e.waits = true // look again later, because the call may not have run yet
 		r.list(e)
 		return
