@@ -62,11 +62,9 @@ func AnswerWorktree(ctx context.Context, e *cli.Env, event string) error {
 	return err
 }
 
-func plainName(name string) bool {
-	return name != "" && len(name) < 200 && !strings.ContainsAny(name[:1], ".-") && !strings.Contains(name, "..") && strings.IndexFunc(name, func(r rune) bool {
-		return !text.IsWord(r) && !strings.ContainsRune(".+-", r)
-	}) < 0
-}
+var plain = text.LazyRegexp(`^[\w+][\w.+\-]{0,198}$`)
+
+func plainName(name string) bool { return plain().MatchString(name) && !strings.Contains(name, "..") }
 
 // makeWorktree makes the worktree called name, or returns the one that exists already.
 func makeWorktree(ctx context.Context, e *cli.Env, name string) (string, error) {

@@ -125,7 +125,8 @@ func Renew(ctx context.Context, e *cli.Env, m *PlannedMount, asked bool) error {
 	}
 	old, known := supervisor.ReadRecord(state)
 	newer := known && wire.Older(cli.Version, old.Version)
-	if !asked && (!known || newer || old.Version == cli.Version || !old.Replaceable) {
+	older := known && !newer && old.Version != cli.Version
+	if !asked && !(older && old.Replaceable) {
 		return nil
 	}
 	if newer {

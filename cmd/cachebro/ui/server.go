@@ -216,10 +216,11 @@ type problem struct {
 // request.
 func problemOf(err error, r *http.Request) problem {
 	p := problem{Text: oneLine(err.Error()), Hint: oneLine(cli.HintOf(err))}
+	passing := []error{wire.ErrNoDaemon, wire.ErrTimeout, wire.ErrLocked, wire.ErrNoSpace}
 	switch {
 	case errors.Is(err, wire.ErrVersion):
 		p.Hint = "cachebro was updated while this page was open: end cachebro ui and start it again"
-	case r.Method == http.MethodGet && (errors.Is(err, wire.ErrNoDaemon) || errors.Is(err, wire.ErrTimeout) || errors.Is(err, wire.ErrLocked) || errors.Is(err, wire.ErrNoSpace)):
+	case r.Method == http.MethodGet && slices.ContainsFunc(passing, func(e error) bool { return errors.Is(err, e) }):
 		p.Again = template.URL(strings.TrimPrefix(r.URL.RequestURI(), "/"))
 	}
 	return p

@@ -102,7 +102,8 @@ func (h *history) before(p store.Path, o store.Version) (*file, error) {
 		}
 	}
 	f := &file{path: p, existed: found && !before.Deleted(), onlyMode: true}
-	if !f.existed && h.first > 0 && o.Prev >= h.first && o.Path == p && o.Op != store.OpRename {
+	prevUnread := h.first > 0 && o.Prev >= h.first // the version before o belongs to the action too
+	if !f.existed && prevUnread && o.Path == p && o.Op != store.OpRename {
 		f.made, found = true, true // the file was made by a version of the action that was not read
 	}
 	if f.existed {
@@ -224,7 +225,7 @@ func (h *history) outcome() []*file {
 		switch {
 		case f.now.Seq == 0: // the action did not change the path
 		case f.deleted && !f.existed:
-		case !f.deleted && f.existed && f.origin == "" && f.before.Seq != 0 && same(f.before, f.now):
+		case !f.deleted && f.existed && f.origin == "" && same(f.before, f.now):
 			h.a.Same++
 		default:
 			all = append(all, f)

@@ -186,7 +186,8 @@ func Mentions(content []byte) []Mention {
 				continue
 			}
 			w := strings.TrimPrefix(strings.TrimRight(string(line[at[0]:at[1]]), "."), "./")
-			if len(w) < 3 || len(w) > 200 || seen[w] || !strings.Contains(w, "/") && !known().MatchString(w) {
+			usualLength := 3 <= len(w) && len(w) <= 200
+			if !usualLength || seen[w] || !strings.Contains(w, "/") && !known().MatchString(w) {
 				continue
 			}
 			seen[w] = true

@@ -280,7 +280,8 @@ func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have 
 	slices.Sort(names)
 	for _, name := range names {
 		q := store.Path(path.Join(string(now), name))
-		if have[name] || store.OwnFile(q) || now == "" && gitdir.Name(name) || slices.Contains(f.linked, string(q)) {
+		gitDir := now == "" && gitdir.Name(name)
+		if have[name] || gitDir || store.OwnFile(q) || slices.Contains(f.linked, string(q)) {
 			continue
 		}
 		st, target, err := source.LstatBeneath(f.from, string(q))

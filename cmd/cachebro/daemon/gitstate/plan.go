@@ -401,7 +401,8 @@ func (h *history) markMovedAway(changes []*change, has map[*row]bool) {
 		}
 	}
 	for _, c := range changes {
-		if w := why[c.dir]; w != "" && c.conflict == nil && (c.before.kind != moved || c.now.kind != absent || strings.HasPrefix(w, "the ")) {
+		movedAway := c.before.kind == moved && c.now.kind == absent
+		if w := why[c.dir]; w != "" && c.conflict == nil && (!movedAway || strings.HasPrefix(w, "the ")) {
 			c.conflict = &store.Conflict{Path: store.Path(c.path), Why: w}
 		}
 	}

@@ -67,7 +67,8 @@ func (s *Survey) readMissedEnd() error {
 		return nil
 	}
 	last, ok := s.lastScan()
-	if ok && last.PID == l.PID && last.Start == l.Start && last.Boot == l.Boot && l.At.UnixNano() > s.lastComplete.Load() {
+	sameProcess := last.PID == l.PID && last.Start == l.Start && last.Boot == l.Boot
+	if ok && sameProcess && l.At.UnixNano() > s.lastComplete.Load() {
 		s.noteComplete(l.At.Add(-time.Duration(ingest.ClockTick)), true)
 		s.keep(keepScanned, "")
 	}
