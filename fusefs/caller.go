@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"cachebro/store/leaf/cmdline"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/procfs"
 
@@ -411,17 +412,17 @@ func commandOf(p *Process) *Command {
 	if err != nil || len(b) == 0 {
 		return nil
 	}
-	cmd := &Command{Dir: procfs.Dir(int(p.PID)), Cut: len(b) == commandMax}
+	dir, cut := procfs.Dir(int(p.PID)), len(b) == commandMax
 	if st, err := procfs.ReadStat(int(p.PID)); err != nil || st.Start != p.Start || st.Comm != p.Comm || st.Image != p.Image {
 		return nil
 	}
-	cmd.Args = procfs.SplitArgs(b)
-	if last := len(cmd.Args) - 1; cmd.Cut && b[len(b)-1] != 0 { // the last word may be incomplete
-		if i := strings.LastIndexAny(cmd.Args[last], " \t\n"); i > 0 {
-			cmd.Args[last] = cmd.Args[last][:i]
+	args := procfs.SplitArgs(b)
+	if last := len(args) - 1; cut && b[len(b)-1] != 0 { // the last word may be incomplete
+		if i := strings.LastIndexAny(args[last], " \t\n"); i > 0 {
+			args[last] = args[last][:i]
 		} else {
-			cmd.Args = cmd.Args[:last]
+			args = args[:last]
 		}
 	}
-	return cmd
+	return &Command{Args: sync.OnceValue(func() string { return cmdline.Pack(cmdline.Mask(args), cut) }), Dir: dir}
 }

@@ -108,11 +108,12 @@ type Process struct {
 	peeked  atomic.Int64 // when processes.peek last examined the process, in Unix ns
 }
 
-// Command is the command line with which a process was started, secrets included.
+// Command is the command line with which a process was started.
 type Command struct {
-	Args []string // up to some KiB
-	Cut  bool     // Args is incomplete
-	Dir  string   // working directory; "" if unknown
+	// Args returns the arguments without secrets, in the form of cmdline.Pack. The first call takes up
+	// to some 100 µs.
+	Args func() string
+	Dir  string // working directory; "" if unknown
 }
 
 // Command returns the command of p, or nil if it is unknown. The command is read in the background,

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"cachebro/fusefs"
-	"cachebro/store/leaf/cmdline"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/spool"
 )
@@ -80,7 +79,7 @@ func ProcessRecord(p *fusefs.Process, t int64) *spool.Record {
 		d.PPID, d.PStart = p.Parent.PID, p.Parent.Start
 	}
 	if cmd := p.Command(); cmd != nil {
-		d.Args, d.Dir = cmdline.Pack(cmdline.Mask(cmd.Args), cmd.Cut), cmd.Dir
+		d.Args, d.Dir = cmd.Args(), cmd.Dir
 	}
 	return d
 }

@@ -13,7 +13,6 @@ import (
 
 	"cachebro/fusefs"
 	"cachebro/fusefs/capture"
-	"cachebro/store/leaf/cmdline"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/spool"
 )
@@ -256,7 +255,7 @@ func (l *leftJournal) process(key processKey) *fusefs.Process {
 	}
 	p := &fusefs.Process{PID: r.PID, Start: r.Start, UID: r.UID, Comm: r.Comm, Group: r.Group, Session: r.Session}
 	if r.Args != "" {
-		p.SetCommand(&fusefs.Command{Args: cmdline.Unpack(r.Args), Dir: r.Dir})
+		p.SetCommand(&fusefs.Command{Args: func() string { return r.Args }, Dir: r.Dir})
 	}
 	l.known[key] = p
 	p.Parent = l.process(processKey{r.PPID, r.PStart})
