@@ -56,7 +56,7 @@ const maxJournal = 8 << 20
 func openJournal(state string, log *slog.Logger) (*journal, *leftJournal, error) {
 	j := &journal{log: log, dir: filepath.Join(state, journalName), procs: map[processKey]*fusefs.Process{}, commandWritten: map[processKey]bool{}}
 	var err error
-	j.w, err = spool.OpenWriter(j.dir, spool.Options{})
+	j.w, err = spool.OpenWriter(j.dir, spool.Options{Volatile: true})
 	if err != nil {
 		return nil, nil, err
 	}

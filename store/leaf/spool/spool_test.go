@@ -371,3 +371,25 @@ func writeContent(w *Writer, seq uint64, p []byte) error {
 	}
 	return c.Commit(seq)
 }
+
+// TestVolatile: a volatile spool is not synced and reserves no numbers, but a process that continues
+// it finds all records and goes on numbering.
+func TestVolatile(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 2 {
+		w := openTest(t, dir, Options{Volatile: true})
+		seq, err := w.Append(&Record{Kind: KindGap})
+		if err != nil || seq != uint64(i)+1 {
+			t.Fatalf("number %d, %v", seq, err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, reserveName)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("numbers are reserved: %v", err)
+	}
+	if all := drain(t, readerTest(t, dir, Position{})); len(all) != 2 {
+		t.Errorf("%d records", len(all))
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -96,7 +97,7 @@ func (w *Writer) closeFull() {
 // Sync makes every record up to and including upTo, with its content, durable against power loss.
 // Callers that arrive during a sync share the next one (group commit).
 func (w *Writer) Sync(upTo uint64) error {
-	if w.synced.Load() >= upTo {
+	if w.opt.Volatile || w.synced.Load() >= upTo {
 		return nil
 	}
 	w.syncMu.Lock()
@@ -163,6 +164,11 @@ func readReserve(dir string) (r reservation) {
 // stays and numbering continues. Only a power loss before the next reservation could then repeat a
 // number.
 func (w *Writer) reserveLocked() error {
+	if w.opt.Volatile {
+		w.reserved = math.MaxUint64
+		w.fileBound.Store(math.MaxUint32)
+		return nil
+	}
 	r := reservation{w.boot, w.next + 2*reserveSeqs, w.nextFile.Load() + 2*reserveFiles}
 	err := writeReserve(w.dir, r)
 	if err != nil && errors.Is(err, fs.ErrNotExist) {

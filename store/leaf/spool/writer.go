@@ -22,6 +22,9 @@ type Options struct {
 	// that of the previous Writer, records that a reader had seen may have been lost. Numbering
 	// then continues at the reserved numbers.
 	Boot string
+	// Volatile means that the records must survive the end of the process, but not a power loss. They
+	// are not synced, and no numbers are reserved.
+	Volatile bool
 }
 
 const (
