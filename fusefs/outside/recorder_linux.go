@@ -83,6 +83,7 @@ type entry struct {
 	waits   bool            // the result of a call is awaited
 	listed  bool            // the entry is in pending
 	writers []fusefs.Caller // the processes that opened the file for writing, newest last
+	closed  bool            // at the last look, none of the writers had the file open or was opening it
 	altered bool            // the file's mode, owner or attributes may have changed too
 	arrives bool            // a file that is not in this history is about to be moved to the path
 	last    event.Stat      // the state at the last look

@@ -773,6 +773,42 @@ func TestWrittenAfterRename(t *testing.T) {
 	}
 }
 
+// TestClosed: the recorder does not look for the descriptors of a file again after all that opened it
+// have closed it. But a file that was only about to be opened has to be looked at again, however
+// long the call takes.
+func TestClosed(t *testing.T) {
+	p := newPlace(t)
+	p.write("closed", "was")
+	p.open("closed", unix.O_RDWR)
+	p.write("closed", "is written")
+	p.write("old", "first")
+	p.open("old", unix.O_RDWR)
+	p.r.entries[p.path("old")].when = time.Now().Add(-2 * opFor)
+	p.r.Settle()
+	if closed, old := p.r.entries[p.path("closed")], p.r.entries[p.path("old")]; !closed.closed || old.closed {
+		t.Errorf("the files are taken for closed: %v, %v", closed.closed, old.closed)
+	}
+	f, err := os.OpenFile(p.path("old"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, "old", "new")
+	if err := os.Rename(p.path("old"), p.path("new")); err != nil {
+		t.Fatal(err)
+	}
+	p.r.Settle()
+	if _, err := f.WriteAt([]byte("later"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, contents := p.told(); !contents["is written"] || !contents["later"] {
+		t.Errorf("kept: %v", contents)
+	}
+}
+
 // TestWrittenAfterNewName: bytes that are written through a descriptor after the file got another
 // name are reported as a write. The recorder noticed the bytes only when it reported the link or
 // the exchange, and used to report them as older content without an author. So an undo took back

@@ -54,7 +54,7 @@ func (r *Recorder) settleQuiet() (awaits bool) {
 		return young
 	})
 	for tid, e := range r.calling {
-		if now.Sub(e.when) > opFor && !r.inCall(e) {
+		if age := now.Sub(e.when); age > callFor || age > opFor && !alive(tid) {
 			delete(r.calling, tid)
 		}
 	}
@@ -146,6 +146,8 @@ func (r *Recorder) settle(e *entry) {
 	case time.Since(e.when) < opFor && r.inCall(e), changedSince(e.path, st):
 		// During an open, the file may exist before the descriptor does.
 		r.await(e)
+	default:
+		e.closed = !isOpening(r.calling, e)
 	}
 }
 
@@ -417,7 +419,7 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 	known := asCalled(o.from.st, to)
 	ev := fusefs.Event{Op: o.op, File: o.file, Caller: o.by, Path: a, Path2: b, Target: o.target, Stat: known, Time: o.when,
 		Class: o.a.class(o.from.path, isDir(to)), Class2: o.b.class(o.to.path, isDir(to))}
-	fromWriters, toWriters := r.entries[o.from.path].openedBy(), r.entries[o.to.path].openedBy()
+	entryFrom, entryTo := entryNow(r.entries, o.from.path), entryNow(r.entries, o.to.path)
 	if o.replaced != nil {
 		ev.Replaced, ev.ReplacedStat = o.replaced, o.to.st
 		if o.op == event.OpExchange {
@@ -447,13 +449,13 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 	}
 	o.file.addName(b)
 	r.absent(o.from.path, o.when)
-	r.stillHeld(r.noteState(o.to.path, o.b, known, o.file, o), fromWriters, to)
+	r.stillHeld(r.noteState(o.to.path, o.b, known, o.file, o), entryFrom, to)
 	if isDir(to) || o.op == event.OpExchange {
 		r.shift(o, o.op == event.OpExchange)
 	}
 	if o.op == event.OpExchange {
 		o.replaced.addName(a)
-		r.stillHeld(r.noteState(o.from.path, o.a, asCalled(o.to.st, from), o.replaced, o), toWriters, from)
+		r.stillHeld(r.noteState(o.from.path, o.a, asCalled(o.to.st, from), o.replaced, o), entryTo, from)
 	} else if o.replaced != nil {
 		o.a.forget(o.replaced)
 	}

@@ -28,7 +28,7 @@ func (e *entry) written(by ...fusefs.Caller) {
 		again := slices.ContainsFunc(by, func(c fusefs.Caller) bool { return c.Proc == w.Proc })
 		return !again && alive(w.PID)
 	})
-	e.writers = append(e.writers, by...)
+	e.writers, e.closed = append(e.writers, by...), false
 }
 
 // writer returns the process that last opened the file for writing. If there is none, it returns
@@ -59,6 +59,9 @@ func (r *Recorder) recordWritten(e *entry, st event.Stat) bool {
 // holder returns the index of the newest writer that still has the file open for writing, or -1. st is
 // the file's present state.
 func (r *Recorder) holder(e *entry, st event.Stat) int {
+	if e.closed { // every later open is a call, which adds a writer
+		return -1
+	}
 	for i := len(e.writers) - 1; i >= 0; i-- {
 		by := e.writers[i].Proc
 		if by == nil {
@@ -66,12 +69,15 @@ func (r *Recorder) holder(e *entry, st event.Stat) int {
 		}
 		open, looked := r.writable[by]
 		if !looked || !unchanged(st, e.last) {
-			open = writable(by)
+			open = writable(by.PID)
 		}
 		if r.writable != nil && !looked {
 			r.writable[by] = open
 		}
-		if open.has(e.path, st) {
+		if !open.has(e.path, st) {
+			continue
+		}
+		if now, err := procfs.ReadStat(int(by.PID)); err == nil && now.Start == by.Start { // no other process has got the pid
 			return i
 		}
 	}
@@ -89,9 +95,9 @@ func (o openFiles) has(path string, st event.Stat) bool {
 	return o.paths[path] || o.unnamed[event.InodeOf(st)]
 }
 
-// writable returns the files that a process has open for writing.
-func writable(p *fusefs.Process) openFiles {
-	dir, err := unix.Open("/proc/"+strconv.Itoa(int(p.PID))+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+// writable returns the files that the process with this pid has open for writing.
+func writable(pid uint32) openFiles {
+	dir, err := unix.Open("/proc/"+strconv.Itoa(int(pid))+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return openFiles{}
 	}
@@ -110,12 +116,6 @@ func writable(p *fusefs.Process) openFiles {
 				o.add(dir, d.Name)
 			}
 		}
-	}
-	if len(o.paths) == 0 { // most processes have closed their files, so the next check is rarely needed
-		return o
-	}
-	if st, err := procfs.ReadStat(int(p.PID)); err != nil || st.Start != p.Start {
-		return openFiles{}
 	}
 	return o
 }
@@ -149,10 +149,10 @@ func (o openFiles) add(dir int, name string) {
 }
 
 // stillHeld makes e await writes through descriptors that were opened under a name that the file
-// has since lost. The last argument is the file's present state.
-func (r *Recorder) stillHeld(e *entry, writers []fusefs.Caller, is event.Stat) {
-	e.writers = writers
-	if len(writers) > 0 && isRegular(is) && (!unchanged(is, e.known) || r.holder(e, is) >= 0) {
+// has since lost. was is the entry of that name, and is the file's present state.
+func (r *Recorder) stillHeld(e *entry, was entry, is event.Stat) {
+	e.writers, e.closed = was.writers, was.closed
+	if len(e.writers) > 0 && isRegular(is) && (!unchanged(is, e.known) || r.holder(e, is) >= 0) {
 		r.await(e)
 	}
 }
@@ -160,7 +160,7 @@ func (r *Recorder) stillHeld(e *entry, writers []fusefs.Caller, is event.Stat) {
 // lostName records that a file has lost one of several names. The argument was is the file's state
 // just before the call that removed the name.
 func (r *Recorder) lostName(f *file, path string, was event.Stat, o *op) {
-	writers := r.entries[path].openedBy()
+	writers := entryNow(r.entries, path).writers
 	f.dropName(f.track.rel(path))
 	r.relinked(f)
 	if f.Path() == "" || len(writers) == 0 {
@@ -173,15 +173,25 @@ func (r *Recorder) lostName(f *file, path string, was event.Stat, o *op) {
 	}
 	e := r.touch(spot{other, relinkedAs(was, is), true}, o.by)
 	e.written(writers...)
-	r.stillHeld(e, e.writers, is)
+	r.stillHeld(e, *e, is)
 }
 
-// openedBy returns the processes that opened the file for writing. e may be nil.
-func (e *entry) openedBy() []fusefs.Caller {
-	if e == nil {
-		return nil
+// entryNow returns a copy of the entry of a path, or an empty entry if there is none.
+func entryNow(entries map[string]*entry, path string) entry {
+	if e := entries[path]; e != nil {
+		return *e
 	}
-	return e.writers
+	return entry{}
+}
+
+// isOpening reports whether a thread may be opening the file. Unlike inCall, it considers all threads.
+func isOpening(calling map[uint32]*entry, e *entry) bool {
+	for _, called := range calling {
+		if called == e {
+			return true
+		}
+	}
+	return false
 }
 
 // inCall reports whether the last call on an entry may still be in progress. A thread that has made
