@@ -191,19 +191,22 @@ func (r *Recorder) trackOf(path string) *track {
 	if k, ok := r.roots[dir]; ok && time.Since(k.foundAt) < rootedFor {
 		return k.track
 	}
-	t := r.tracks[wire.OutsideRoot]
-	if root, ok := r.o.Paths.Find(dir); ok {
-		if own, err := r.trackAt(root); err == nil {
-			t = own
+	k := rooted{r.tracks[wire.OutsideRoot], time.Now()}
+	if r.o.Paths.HasHistory(dir) {
+		if own, err := r.trackAt(dir); err == nil {
+			k.track = own
 		} else {
-			r.o.Logger.Warn("a project's history cannot be written; changes go to the user's own", "root", root, "error", err)
+			r.o.Logger.Warn("a project's history cannot be written; changes go to the user's own", "root", dir, "error", err)
 		}
+	} else if len(dir) > len(wire.OutsideRoot) {
+		r.trackOf(dir)
+		k = r.roots[filepath.Dir(dir)]
 	}
 	if len(r.roots) > 10_000 {
 		clear(r.roots)
 	}
-	r.roots[dir] = rooted{t, time.Now()}
-	return t
+	r.roots[dir] = k
+	return k.track
 }
 
 func (r *Recorder) trackAt(root string) (*track, error) {

@@ -258,18 +258,31 @@ func (p Paths) NetSocket() (string, error) {
 func (p Paths) Find(dir string) (root string, ok bool) {
 	dirs := p.ourSocketDirs()
 	for d := filepath.Clean(dir); filepath.IsAbs(d) && d != OutsideRoot; d = filepath.Dir(d) {
-		for _, s := range dirs {
-			if _, err := os.Lstat(filepath.Join(s, p.socketName(d))); err == nil {
-				return d, true
-			}
-		}
-		if state, err := p.State(d); err == nil {
-			if _, err := os.Lstat(state); err == nil {
-				return d, true
-			}
+		if p.hasHistory(d, dirs) {
+			return d, true
 		}
 	}
 	return "", false
+}
+
+// HasHistory reports whether a directory, absolute and clean, has a socket or a state directory. The
+// root directory has none.
+func (p Paths) HasHistory(dir string) bool { return p.hasHistory(dir, p.ourSocketDirs()) }
+
+func (p Paths) hasHistory(dir string, socketDirs []string) bool {
+	if dir == OutsideRoot {
+		return false
+	}
+	for _, s := range socketDirs {
+		if _, err := os.Lstat(filepath.Join(s, p.socketName(dir))); err == nil {
+			return true
+		}
+	}
+	state, err := p.State(dir)
+	if err == nil {
+		_, err = os.Lstat(state)
+	}
+	return err == nil
 }
 
 // LogFile returns the daemon's log in a state directory.
