@@ -354,6 +354,16 @@ func (v *View) Live(prefix Path, fn func(Version) error) error {
 	return v.liveFrom(keyCurrent(below(prefix)), keyCurrent(below(prefix)), fn)
 }
 
+// LiveAfter calls fn with the newest version of each existing path that sorts after a path, in byte
+// order, until fn returns an error, which LiveAfter returns.
+func (v *View) LiveAfter(after Path, fn func(Version) error) error {
+	from := keyCurrent(after)
+	if after != "" {
+		from = append(from, 0)
+	}
+	return v.liveFrom([]byte{kCurrent}, from, fn)
+}
+
 func (v *View) liveFrom(prefix, from []byte, fn func(Version) error) error {
 	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
@@ -398,16 +408,6 @@ func (v *View) live(item *badger.Item, fn func(Version) error) error {
 // Live is like View.Live, on the present history.
 func (s *Store) Live(prefix Path, fn func(Version) error) error {
 	return s.View(func(v *View) error { return v.Live(prefix, fn) })
-}
-
-// LiveAfter calls fn with the newest version of each existing path that sorts after a path, in byte
-// order, until fn returns an error, which LiveAfter returns.
-func (s *Store) LiveAfter(after Path, fn func(Version) error) error {
-	from := keyCurrent(after)
-	if after != "" {
-		from = append(from, 0)
-	}
-	return s.View(func(v *View) error { return v.liveFrom([]byte{kCurrent}, from, fn) })
 }
 
 // NamesOf lists the recorded names of the given files. Names are recorded once a file has several.

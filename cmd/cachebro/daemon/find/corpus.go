@@ -22,6 +22,11 @@ var _ search.Corpus = corpus{}
 // Secret implements search.Corpus.
 func (c corpus) Secret(p store.Path) bool { return ignore.Secret(string(p)) }
 
+// LiveAfter implements search.Corpus.
+func (c corpus) LiveAfter(after store.Path, fn func(store.Version) error) error {
+	return c.View(func(v *store.View) error { return v.LiveAfter(after, fn) })
+}
+
 // Read returns a regular file's bytes, in buf if they fit. It returns fs.ErrNotExist if the
 // path is not a regular file now.
 func (c corpus) Read(p store.Path, buf []byte) ([]byte, error) {

@@ -32,12 +32,14 @@ func (l *listing) next() (*store.Version, error) {
 			l.buf = make([]store.Version, listingPage)
 		}
 		l.page = l.buf[:0]
-		err := l.store.LiveAfter(l.last, func(v store.Version) error {
-			if len(l.page) == listingPage {
-				return errFull
-			}
-			l.page = append(l.page, v)
-			return nil
+		err := l.store.View(func(v *store.View) error {
+			return v.LiveAfter(l.last, func(o store.Version) error {
+				if len(l.page) == listingPage {
+					return errFull
+				}
+				l.page = append(l.page, o)
+				return nil
+			})
 		})
 		l.ended = err == nil
 		if err != nil && !errors.Is(err, errFull) {
