@@ -18,6 +18,7 @@ import (
 	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/content"
+	"cachebro/store/wire"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -373,7 +374,7 @@ func TestImportRefusesPathsElsewhere(t *testing.T) {
 				if err := w.put(store.RecordVersion, seqKey(1), encode(&v)); err != nil {
 					t.Fatal(err)
 				}
-				return Totals{Versions: 1}
+				return Totals{Totals: wire.Totals{Versions: 1}}
 			})
 			if _, err := Check(context.Background(), bytes.NewReader(b)); !errors.Is(err, ErrStream) {
 				t.Errorf("%s %q: %v", name, string(p), err)

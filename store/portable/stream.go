@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"cachebro/store"
+	"cachebro/store/wire"
 
 	"github.com/fxamacker/cbor/v2"
 	"github.com/klauspost/compress/zstd"
@@ -64,21 +65,18 @@ type streamHead struct {
 
 // Totals counts what a stream contains.
 type Totals struct {
-	Versions uint64 `cbor:"1,keyasint"`
-	Contents uint64 `cbor:"2,keyasint"`
-	Bytes    int64  `cbor:"3,keyasint"` // size of the contents
-	Records  uint64 `cbor:"4,keyasint"` // number of other records, such as sessions and tool calls
+	wire.Totals
 	// Files is the number of existing files. Only Import counts them.
-	Files uint64 `cbor:"-"`
+	Files uint64
 	// Program, Root and Made (ns since the epoch) describe the stream's origin.
-	Program string `cbor:"-"`
-	Root    string `cbor:"-"`
-	Made    int64  `cbor:"-"`
+	Program string
+	Root    string
+	Made    int64
 }
 
 type streamEnd struct {
-	Totals Totals `cbor:"1,keyasint"`
-	Sum    []byte `cbor:"2,keyasint"`
+	Totals wire.Totals `cbor:"1,keyasint"`
+	Sum    []byte      `cbor:"2,keyasint"`
 }
 
 func encode(v any) []byte {
@@ -127,7 +125,7 @@ func (w *streamWriter) put(kind byte, key, val []byte) error {
 
 // end writes the end record.
 func (w *streamWriter) end(c Totals) error {
-	err := w.put(streamEndKind, nil, encode(&streamEnd{Totals: c, Sum: w.sum.Sum(nil)}))
+	err := w.put(streamEndKind, nil, encode(&streamEnd{Totals: c.Totals, Sum: w.sum.Sum(nil)}))
 	return errors.Join(err, w.z.Close())
 }
 
@@ -259,8 +257,7 @@ func (r *streamReader) end(val []byte, have Totals) error {
 	if !bytes.Equal(e.Sum, r.sum.Sum(nil)) {
 		return badStream("its checksum does not match")
 	}
-	read := Totals{Versions: have.Versions, Contents: have.Contents, Bytes: have.Bytes, Records: have.Records}
-	if e.Totals != read {
+	if e.Totals != have.Totals {
 		return badStream("its totals do not match its records")
 	}
 	if _, err := r.br.ReadByte(); err != io.EOF {

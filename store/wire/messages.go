@@ -512,10 +512,10 @@ type StoreRequest struct {
 
 // Totals sums up an exported history.
 type Totals struct {
-	Versions uint64 `json:"versions"`
-	Contents uint64 `json:"contents"`
-	Bytes    int64  `json:"bytes"`   // size of the contents, uncompressed
-	Records  uint64 `json:"records"` // number of other records, such as sessions, tool calls and notes
+	Versions uint64 `json:"versions" cbor:"1,keyasint"`
+	Contents uint64 `json:"contents" cbor:"2,keyasint"`
+	Bytes    int64  `json:"bytes" cbor:"3,keyasint"`   // size of the contents, uncompressed
+	Records  uint64 `json:"records" cbor:"4,keyasint"` // number of other records, such as sessions, tool calls and notes
 }
 
 // StoreAnswer holds Text for the user and Facts for scripts.
@@ -530,7 +530,6 @@ type StoreAnswer struct {
 // record it.
 type Ingest struct {
 	Path  []byte `json:"path"`
-	Seq   uint64 `json:"seq,omitempty"`
 	PID   int    `json:"pid,omitempty"`   // if the body is the written content: the process that wrote it
 	Class string `json:"class,omitempty"` // tracked, ignored or excluded
 	Kept  bool   `json:"kept,omitempty"`

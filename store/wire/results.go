@@ -1,9 +1,6 @@
 package wire
 
-import (
-	"encoding/json"
-	"time"
-)
+import "encoding/json"
 
 // MResults takes a ResultsRequest and returns a ResultsAnswer. It concerns cached results of tools.
 // The value is the body of a "put" and of the answer to a "get".
@@ -21,10 +18,9 @@ type ResultsRequest struct {
 	Shared bool `json:"shared,omitempty"`
 }
 
-// ResultsAnswer reports whether an entry exists and when it was stored.
+// ResultsAnswer reports whether an entry exists.
 type ResultsAnswer struct {
-	Found bool      `json:"found,omitempty"`
-	At    time.Time `json:"at,omitzero"`
+	Found bool `json:"found,omitempty"`
 }
 
 // ResultsState is the part of the status about cached results.

@@ -55,7 +55,6 @@ type SearchAnswer struct {
 	How       string      `json:"how"`                // exact, ranked, symbols, files, history
 	Warning   string      `json:"warning,omitempty"`
 	Suggest   []string    `json:"suggest,omitempty"` // similar terms: "did you mean"
-	Scanned   bool        `json:"scanned,omitempty"` // every file was read
 	Looked    int         `json:"looked"`            // number of files or versions that were read
 	// NotSearched describes the files in scope that were not searched, with their number.
 	NotSearched string `json:"not_searched,omitempty"`

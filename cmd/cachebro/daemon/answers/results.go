@@ -97,7 +97,7 @@ func (an *Answers) request(ctx context.Context, r *wire.Request, q wire.ResultsR
 	switch q.Do {
 	case "get":
 		e, ok := cache.Get(ctx, call)
-		return wire.ResultsAnswer{Found: ok, At: e.At}, e.Value, nil
+		return wire.ResultsAnswer{Found: ok}, e.Value, nil
 	case "put":
 		return wire.ResultsAnswer{}, nil, cache.Put(ctx, call, results.Answer{Value: r.Body})
 	case "clear":

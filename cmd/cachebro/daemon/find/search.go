@@ -147,7 +147,6 @@ func (f *Finder) searchExact(ctx context.Context, q wire.SearchQuery, sq search.
 	a.How = wire.SearchExact
 	a.Files = r.Files
 	a.Lines = r.Total
-	a.Scanned = r.Scanned
 	a.Looked = r.Candidates
 	a.NotSearched = r.NotSearched
 	a.AtLeast = r.AtLeast

@@ -365,8 +365,8 @@ func (rd *Reads) storeForTool(ctx context.Context, r *wire.Request, q wire.Inges
 		if err != nil {
 			return nil, nil, onwire.Error(err)
 		}
-		l.Version, l.Known = rd.Survey.StoreFound(ctx, l.Path, l.Stat, content, rd.Survey.Mounted(), base)
+		_, l.Known = rd.Survey.StoreFound(ctx, l.Path, l.Stat, content, rd.Survey.Mounted(), base)
 	}
-	out.Seq, out.Kept = l.Version.Seq, l.Known
+	out.Kept = l.Known
 	return out, nil, nil
 }

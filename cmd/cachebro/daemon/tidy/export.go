@@ -54,7 +54,7 @@ func (td *Tidy) export(ctx context.Context, r *wire.Request) (any, []byte, error
 		return nil, nil, err
 	}
 	td.Log.Info("exported", "versions", c.Versions, "contents", c.Contents, "bytes", c.Bytes)
-	return wire.Totals{Versions: c.Versions, Contents: c.Contents, Bytes: c.Bytes, Records: c.Records}, nil, nil
+	return c.Totals, nil, nil
 }
 
 // timedPipe is a pipe whose writes fail if the reader does not read in time, or when ctx ends.
