@@ -209,7 +209,7 @@ func (s *story) action(a wire.Action) error {
 	head := indent + s.paint.Yellow(fmt.Sprintf("%-5d  ", a.Last)) + cli.Stamp(a.End, s.clock) + "  "
 	command := cli.OneLine(a.Command)
 	sum := CountsOf(s.paint, a)
-	if a.Count == 0 {
+	if a.Count == 0 && !a.Least {
 		sum = Rest(a)
 	}
 	room := s.width - len(indent) - 17

@@ -58,3 +58,17 @@ func TestPartialCount(t *testing.T) {
 		}
 	}
 }
+
+// The counts of an action with very many versions are lower bounds. If none of the newest versions
+// changed anything, the versions are counted instead: "at least 0 files" said nothing.
+func TestCountsOfManyVersions(t *testing.T) {
+	for want, a := range map[string]wire.Action{
+		"at least 2 files, +3 -0 lines":      {Least: true, Count: 2, Added: 3, Versions: 9000},
+		"9000 versions":                      {Least: true, Versions: 9000},
+		"2 files rewritten without a change": {Versions: 2, Same: 2},
+	} {
+		if got := CountsOf(cli.Paint{}, a); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

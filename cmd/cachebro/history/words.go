@@ -31,7 +31,13 @@ func Counts(p cli.Paint, files, added, removed int, partly bool) string {
 
 // CountsOf returns how many files and lines an action changed.
 func CountsOf(p cli.Paint, a wire.Action) string {
-	if a.Least {
+	rest := Rest(a)
+	switch {
+	case a.Count == 0 && rest != "":
+		return rest
+	case a.Count == 0 && a.Least: // the newest versions changed nothing
+		return text.Count(a.Versions, "version")
+	case a.Least:
 		return "at least " + Counts(p, a.Count, a.Added, a.Removed, false)
 	}
 	return Counts(p, a.Count, a.Added, a.Removed, a.Partly)
