@@ -153,6 +153,9 @@ it had done is reversed instead.`,
 				return e.Usagef("undo: %s is in another project than %s; give one project's paths at a time", cli.Quote(a), cli.Quote(t.Base()))
 			}
 			p, err := undoPath(ctx, e, t, c, a)
+			if _, ok := operationNumber(a); ok && err != nil {
+				return cli.Hintf("cachebro undo --git "+a+" undoes the git operation with that number", "%v", err)
+			}
 			if err != nil {
 				return err
 			}

@@ -168,7 +168,10 @@ func (pl *Plans) nothing(ctx context.Context, q wire.PlanRequest, err error) err
 	out := wire.Error{Code: wire.ErrNotFound.Code, Message: strings.TrimSuffix(err.Error(), ": "+store.ErrNotFound.Error()), Hint: wire.Hint(err)}
 	if out.Hint == "" {
 		out.Hint = "cachebro log shows the changes that are not undone yet"
-		if q.Kind == store.PlanRedo {
+		switch q.Kind {
+		case store.PlanRevert:
+			out.Hint = "cachebro log PATH shows the versions of a file"
+		case store.PlanRedo:
 			out.Hint = "redo reverses the last undo, revert or restore; to reverse an undo --git, find its number gN in cachebro log and run cachebro undo --git gN"
 		}
 	}
