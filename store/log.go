@@ -224,25 +224,23 @@ func (s *Store) SeqAt(t time.Time) (at uint64, err error) {
 // EndOfOperation returns the newest version of the operation that made version seq. A rename makes
 // two versions, and the rename of a directory makes two for each path in it. Between those versions
 // the log describes a tree that never existed.
-func (s *Store) EndOfOperation(seq uint64) (uint64, error) {
+func (v *View) EndOfOperation(seq uint64) (uint64, error) {
 	renamed := func(o Version) bool { return o.Op == OpMoved || o.Op == OpRename || o.Op == OpExchange }
+	first, err := v.Version(seq)
+	if errors.Is(err, ErrNotFound) || err == nil && !renamed(first) {
+		return seq, nil
+	}
+	if err != nil {
+		return seq, err
+	}
 	whole := seq
-	err := s.View(func(v *View) error {
-		first, err := v.Version(seq)
-		if errors.Is(err, ErrNotFound) || err == nil && !renamed(first) {
-			return nil
+	err = v.scan(seq, false, func(o Version) bool {
+		same := renamed(o) && o.Time == first.Time && o.Actor.PID == first.Actor.PID
+		if same {
+			whole = o.Seq
 		}
-		if err != nil {
-			return err
-		}
-		return v.scan(seq, false, func(o Version) bool {
-			same := renamed(o) && o.Time == first.Time && o.Actor.PID == first.Actor.PID
-			if same {
-				whole = o.Seq
-			}
-			return same
-		}, pass{})
-	})
+		return same
+	}, pass{})
 	return whole, err
 }
 

@@ -115,8 +115,15 @@ func TestRenameDirectory(t *testing.T) {
 		if v.Path == "" {
 			want = v.Seq // this version was made before the rename
 		}
-		if got, err := s.EndOfOperation(v.Seq); err != nil || got != want {
-			t.Errorf("the whole of version %d: %d, %v; want %d", v.Seq, got, err, want)
+		err := s.View(func(view *View) error {
+			got, err := view.EndOfOperation(v.Seq)
+			if err == nil && got != want {
+				t.Errorf("the whole of version %d: %d; want %d", v.Seq, got, want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	}
 	if got := contentOf(t, s, "e/sub/b"); got != "b" {

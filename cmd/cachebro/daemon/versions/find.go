@@ -85,11 +85,12 @@ func Find(st *store.Store, p store.Path, q wire.ShowQuery) (v store.Version, n i
 }
 
 // Moment returns the position in the log for a version number.
-func Moment(st *store.Store, seq uint64) (uint64, error) {
+func Moment(st *store.Store, seq uint64) (moment uint64, err error) {
 	if seq > st.Seq() {
 		return 0, noVersion(seq)
 	}
-	return st.EndOfOperation(seq)
+	err = st.View(func(v *store.View) (err error) { moment, err = v.EndOfOperation(seq); return })
+	return moment, err
 }
 
 func noVersion(seq uint64) error {
