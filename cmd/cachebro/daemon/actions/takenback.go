@@ -89,6 +89,7 @@ type takenBack struct {
 	v     *store.View
 	plans []store.Plan // heads of the plans that have ended, the newest first
 	seqs  map[string]uint64
+	marks map[string]planMarks // by id; the cache of the service cannot hold those of a large plan
 }
 
 func (s *Service) newTakenBack(v *store.View) (*takenBack, error) {
@@ -97,7 +98,19 @@ func (s *Service) newTakenBack(v *store.View) (*takenBack, error) {
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(p store.Plan) bool { return p.Finished == 0 })
-	return &takenBack{s: s, v: v, plans: all, seqs: map[string]uint64{}}, nil
+	return &takenBack{s: s, v: v, plans: all, seqs: map[string]uint64{}, marks: map[string]planMarks{}}, nil
+}
+
+// marksOf is Service.marksOf. It reads each plan only once in a query, which asks for each file.
+func (t *takenBack) marksOf(id string) (planMarks, error) {
+	if m, ok := t.marks[id]; ok {
+		return m, nil
+	}
+	m, err := t.s.marksOf(id)
+	if err == nil {
+		t.marks[id] = m
+	}
+	return m, err
 }
 
 // change is one change of a path: it led from version before to version seq. Several actions may have
@@ -239,7 +252,7 @@ func (t *takenBack) marksAt(v store.Version) (planMarks, error) {
 	if v.Plan == "" {
 		return nil, nil
 	}
-	m, err := t.s.marksOf(v.Plan)
+	m, err := t.marksOf(v.Plan)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
@@ -268,7 +281,7 @@ func (x *passage) follow() error {
 		if plan.Seq < x.last {
 			break // this plan and the rest are older than the change
 		}
-		m, err := x.t.s.marksOf(plan.ID)
+		m, err := x.t.marksOf(plan.ID)
 		if err != nil {
 			return err
 		}

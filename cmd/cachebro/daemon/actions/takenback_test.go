@@ -3,6 +3,7 @@ package actions
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/diff"
+	"cachebro/store/leaf/cache"
 	"cachebro/store/undo"
 	"cachebro/store/wire"
 )
@@ -69,6 +71,37 @@ func (w *world) last(command string) wire.Action {
 	}
 	w.t.Fatalf("the log has no %q", command)
 	return wire.Action{}
+}
+
+// A query reads each plan once, also if its marks do not fit into the cache of the service. After an
+// undo of 100,000 files, log used to read the whole plan several times for each file, for minutes.
+func TestPlanIsReadOncePerQuery(t *testing.T) {
+	w := newWorld(t)
+	w.process(101, 100, 101, "sed", "sed", "-i", "x")
+	w.start("a")
+	w.as(101, "sed").do(w.tree.Write("a", "one\n"))
+	p := undo.Planner{Store: w.st}
+	d, err := p.Undo(undo.Query{Select: store.Filter{After: w.st.Seq() - 1, Before: w.st.Seq() + 1}})
+	id := w.carryOut(d, err)
+	s := w.service()
+	s.marks = cache.New[string](0, sizeOfMarks)
+	if err := w.st.View(func(v *store.View) error {
+		query, err := s.newTakenBack(v)
+		if err != nil {
+			return err
+		}
+		first, err := query.marksOf(id)
+		if err != nil {
+			return err
+		}
+		again, err := query.marksOf(id)
+		if len(first) == 0 || reflect.ValueOf(first).Pointer() != reflect.ValueOf(again).Pointer() {
+			t.Errorf("marks of %d paths were read again", len(first))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestTakenBack follows an action through undo and redo, as a whole and by files and hunks. The
