@@ -70,6 +70,25 @@ func TestKilledUndoIsFinished(t *testing.T) {
 	}
 }
 
+// TestUndoThatFinishesUndoesNothingElse: whoever repeats an undo that was killed wants that undo. The
+// second one used to undo the action before it as well.
+func TestUndoThatFinishesUndoesNothingElse(t *testing.T) {
+	t.Parallel()
+	x, before, after := cutShort(t, 1200)
+	p := x.p
+	out, err := p.try("undo", "--dir", p.dir, "--yes")
+	if err != nil || !strings.Contains(out, "completed an operation that was interrupted") {
+		t.Errorf("undo: %v\n%s", err, out)
+	}
+	if d := differ(before, x.tree()); d != "" {
+		t.Errorf("after the second undo:\n%s", d)
+	}
+	p.cb("redo", "--dir", p.dir, "--yes")
+	if d := differ(after, x.tree()); d != "" {
+		t.Errorf("after the redo:\n%s", d)
+	}
+}
+
 func TestKilledUndoIsRolledBack(t *testing.T) {
 	t.Parallel()
 	x, before, after := cutShort(t, 1200)

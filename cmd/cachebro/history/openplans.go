@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
@@ -13,27 +14,51 @@ import (
 
 // ResumeOpen finishes each undo, redo, restore or revert whose process was killed. It does not ask,
 // because the person has already agreed. It lists the steps that it could not do or only partly did,
-// for example because a file has changed since. left is their number.
-func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (left int, err error) {
+// for example because a file has changed since. left is their number. finished are the
+// operations with their results.
+func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (finished []*side, left int, err error) {
 	open, err := wire.Call[wire.OpenPlans](ctx, c, wire.MPlanOpen, wire.Empty{})
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	for _, head := range open.Plans {
 		plan, err := wire.Call[wire.Plan](ctx, c, wire.MPlan, wire.PlanRequest{Kind: "resume", Plan: head.ID})
 		if err != nil {
-			return left, err
+			return finished, left, err
 		}
 		res, err := Apply(ctx, e, t, c, plan, false)
 		printFailures(e, res.Failed, res.Left)
 		left += len(res.Failed) + len(res.Left)
 		if err != nil {
-			return left, err
+			return finished, left, err
 		}
+		finished = append(finished, &side{t: t, plan: plan, res: res})
 		fmt.Fprintf(e.Stderr, "note: completed an operation that was interrupted %s: %s %s (%s; %s reverses this)\n",
 			atTime(head.Begun, e.Now()), plan.Kind, cli.OneLine(plan.Title), text.Count(len(res.Done), "change"), reverseCommand([]*side{{t: t, plan: plan}}, false))
 	}
-	return left, nil
+	return finished, left, nil
+}
+
+// repeats reports whether a request is the one that was interrupted and is finished now: an undo of
+// the last action, or a redo of the last undo. It would undo or redo one more.
+func repeats(r wire.PlanRequest, finished []*side) bool {
+	last := r.Kind == "undo" && r.Last || r.Kind == "redo" && r.Plan == ""
+	return last && slices.ContainsFunc(finished, func(s *side) bool { return s.plan.Kind == r.Kind })
+}
+
+// resumeOutside is ResumeOpen for the history of what is outside of projects.
+func resumeOutside(ctx context.Context, e *cli.Env) (left int, err error) {
+	state, err := e.Paths().State(wire.OutsideRoot)
+	if err != nil || !cli.IsDir(state) {
+		return 0, err
+	}
+	c, err := e.Connect(ctx, wire.OutsideRoot)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	_, left, err = ResumeOpen(ctx, e, cli.Target{Root: wire.OutsideRoot}, c)
+	return left, err
 }
 
 // rollback reverses what the last interrupted undo, redo, restore or revert has done.

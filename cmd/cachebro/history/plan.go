@@ -133,10 +133,17 @@ func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 	defer endNote()
 	left := 0
 	if !r.DryRun && r.Kind != "rollback" {
-		var err error
-		left, err = ResumeOpen(ctx, e, t, c)
+		finished, n, err := ResumeOpen(ctx, e, t, c)
 		if err != nil {
 			return err
+		}
+		left = n
+		if repeats(r, finished) {
+			outside, err := resumeOutside(ctx, e)
+			if *f.json {
+				err = errors.Join(err, printPlanJSON(e, finished[len(finished)-1:]))
+			}
+			return errors.Join(err, leftOver(left+outside))
 		}
 	}
 	apply.Settle(t.Base())

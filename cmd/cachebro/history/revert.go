@@ -95,8 +95,8 @@ With --machine, the changes to undo are selected in the history of another machi
 cachebro remote machines). They are undone in the files of this machine that are still
 as the other machine left them.
 
-An interrupted undo is finished by the next mount, undo or redo. With --rollback, what
-it had done is reversed instead.`,
+An interrupted undo is finished by the next mount, undo or redo. An undo without NUMBER
+and flags then does nothing else. With --rollback, what it had done is reversed instead.`,
 		Example: `  cachebro undo                     the newest action of the log
   cachebro undo 178                 the action with that number in the log
   cachebro undo 178 --hunk          choose single hunks of it, as in git add -p

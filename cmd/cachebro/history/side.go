@@ -85,7 +85,7 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 	defer cancel()
 	c, err := e.Connect(asking, t.Root)
 	if err == nil && !r.DryRun {
-		left, err = ResumeOpen(ctx, e, t, c)
+		_, left, err = ResumeOpen(ctx, e, t, c)
 	}
 	if err != nil {
 		c.Close()

@@ -39,7 +39,7 @@ func finishOpen(ctx context.Context, e *cli.Env, m PlannedMount) {
 		_, err = e.AskStatus(ctx, c)
 	}
 	if err == nil && !m.ReadOnly {
-		_, err = history.ResumeOpen(ctx, e, t, c)
+		_, _, err = history.ResumeOpen(ctx, e, t, c)
 	}
 	if err != nil {
 		fmt.Fprintf(e.Stderr, "note: an interrupted undo could not be finished: %s\n", cli.OneLine(err.Error()))

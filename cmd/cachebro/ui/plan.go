@@ -278,7 +278,7 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chos
 	var notes bytes.Buffer
 	e := *s.e
 	e.Stdout, e.Stderr = io.Discard, &notes
-	left, err := history.ResumeOpen(ctx, &e, t, s.c)
+	_, left, err := history.ResumeOpen(ctx, &e, t, s.c)
 	if err != nil {
 		return nil, "", err
 	}
