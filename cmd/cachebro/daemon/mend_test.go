@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"cachebro/store"
 	"cachebro/store/leaf/event"
@@ -73,6 +75,32 @@ func TestSearchSaysThatTheHistoryIsBehind(t *testing.T) {
 	p.stop()
 	p.stop = nil
 	if err := <-p.ended; !errors.Is(err, store.ErrNoSpace) {
+		t.Errorf("the daemon ended with %v", err)
+	}
+}
+
+// TestLogAnswersOnAFullDisk: if nothing was mounted, log waited without end for its scan to store what
+// it had found.
+func TestLogAnswersOnAFullDisk(t *testing.T) {
+	p := newProject(t)
+	p.write("a", "1\n")
+	p.start()
+	p.attach()
+	c := p.dial("test")
+	eventually(t, "the scan", func() bool { return ask[wire.Status](p, c, wire.MStatus, wire.Empty{}).Baseline.Done })
+	p.end()
+	p.write("b", "2\n")
+	p.opt.Store.MinFree = 1 << 60 // as on a full disk
+	p.start()
+	c = p.dial("test")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, wire.LogQuery{Limit: 1}); err != nil {
+		t.Error(err)
+	}
+	p.stop()
+	p.stop = nil
+	if err := <-p.ended; err != nil && !errors.Is(err, store.ErrNoSpace) {
 		t.Errorf("the daemon ended with %v", err)
 	}
 }

@@ -245,6 +245,8 @@ type scanner struct {
 	log   *listing // the live paths of the log; nil while the paths in later are examined
 	batch []found
 	bytes int64
+	// asked says that a request waits for the scan, which therefore fails if the store accepts nothing.
+	asked bool
 	// collect says that changes are only collected in batch, without their contents.
 	collect bool
 	// These fields serve the methods classifyNew and renamed. until is the end of the period
@@ -404,10 +406,16 @@ func (s *scanner) settle(ctx context.Context) error {
 
 // caughtUp waits until everything that is in the spool is in the log.
 func (s *scanner) caughtUp(ctx context.Context) error {
-	in := s.b.survey.Ingest
-	for !in.WaitHead(ctx, time.Minute) {
+	in, within := s.b.survey.Ingest, time.Minute
+	if s.asked {
+		within = ingest.QueryWait
+	}
+	for !in.WaitHead(ctx, within) {
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if ok, _ := in.Health(); s.asked && !ok {
+			return errors.New(in.Behind())
 		}
 		if err := in.HeadError(); err != nil {
 			return fmt.Errorf("look at the spool: %w", err)
@@ -561,7 +569,7 @@ func (s *scanner) flush(ctx context.Context) error {
 			sv.Changed()
 			break
 		}
-		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
+		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) || s.asked {
 			return err
 		}
 		sv.Ingest.Unhealthy(err)
