@@ -200,9 +200,9 @@ func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	if err == nil {
 		err = transfer(j)
 	}
-	inVain := c.waitsInVain()
+	takesRoom := c.takesRoom(j)
 	c.mu.Lock()
-	if err != nil && later && c.mayWaitLocked(j, err, inVain) {
+	if err != nil && later && c.mayWaitLocked(j, err, takesRoom) {
 		j.state = queued
 		if !j.alive {
 			c.closeLocked(j)
@@ -232,11 +232,14 @@ func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	return true
 }
 
+// takesRoom reports whether the content of a removed file, if a descriptor preserved it, would take up
+// the very space for which the spool waits.
+func (c *copies) takesRoom(j *job) bool { return j.rec.Stat.Dev == c.dev && c.waitsInVain() }
+
 // mayWaitLocked reports whether a job that failed with err can stay in the queue until there is room.
-// A removed file cannot if waiting is in vain, because then it would take up space on the disk for as
-// long. The caller holds mu.
-func (c *copies) mayWaitLocked(j *job, err error, inVain bool) bool {
-	if j.alive && inVain {
+// A removed file for which takesRoom is true cannot. The caller holds mu.
+func (c *copies) mayWaitLocked(j *job, err error, takesRoom bool) bool {
+	if j.alive && takesRoom {
 		return false
 	}
 	return noRoom(err) && !c.closing && j.state == copying
@@ -437,8 +440,8 @@ func (c *copies) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
 
 // await waits until the content of a job is saved. Small content is copied by the caller. If a file
 // with larger content is about to lose its last name, await preserves the content with a descriptor
-// and does not wait. If there is no room in the spool, and waiting for it is in vain, await gives the
-// content up instead, because the removal must free the file's space. If the content is not saved when the wait ends, await reports a gap.
+// and does not wait. It gives the content up instead if the removal must free space for the spool. If
+// the content is not saved when the wait ends, await reports a gap.
 func (c *copies) await(j *job, quit *canceller, vanishes bool) {
 	c.mu.Lock()
 	mine := j.state == queued && j.rec.Stat.Size <= inlineSize && c.roomyLast()
@@ -453,7 +456,7 @@ func (c *copies) await(j *job, quit *canceller, vanishes bool) {
 	if vanishes && !c.opt.AtOnce {
 		full := c.roomy()
 		switch {
-		case full != nil && c.waitsInVain():
+		case full != nil && c.takesRoom(j):
 			c.fail(full)
 			why = c.fullReason()
 		case c.pin(j):

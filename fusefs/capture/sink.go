@@ -8,7 +8,10 @@ import (
 	"syscall"
 	"time"
 
+	"cachebro/fusefs/sys"
 	"cachebro/store/leaf/spool"
+
+	"golang.org/x/sys/unix"
 )
 
 // sink writes records to the spool. It checks whether there is room for more content, and records a
@@ -31,6 +34,7 @@ type sink struct {
 
 	begin    time.Time
 	measured atomic.Int64  // time since begin when free was measured
+	dev      uint64        // device of the spool's file system
 	free     atomic.Int64  // bytes on the spool's file system
 	minFree  atomic.Int64  // free bytes below which nothing is spooled; see setStopped
 	full     atomic.Bool   // the spool was above its limit at the last check
@@ -43,6 +47,10 @@ func newSink(o Options) *sink {
 	s := &sink{opt: o, w: o.Spool, stop: make(chan struct{}), stateSince: now, begin: now, noted: make(chan struct{}, 1)}
 	s.healthy.Store(true)
 	s.minFree.Store(o.MinFree)
+	var dir sys.Stat
+	if err := sys.StatAt(unix.AT_FDCWD, o.Spool.Dir(), &dir); err == nil {
+		s.dev = dir.Dev
+	}
 	s.measure()
 	return s
 }
