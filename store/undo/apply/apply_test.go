@@ -404,6 +404,20 @@ func TestResumeOfABegunFile(t *testing.T) {
 	}
 }
 
+// An exchange of a file and a directory failed because the file is gone, and the plan is resumed. The
+// check whether the exchange was done already used to dereference the attributes of the missing file.
+func TestResumeOfAnExchangeWhoseFileIsGone(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	step := wire.PlanStep{N: 1, Do: "exchange", Path: []byte("f"), To: []byte("d"), ExpMode: syscall.S_IFREG | 0o644}
+	res, err := Plan(t.Context(), dir, wire.Plan{ID: "p1", Begun: time.Now(), Resume: true, Steps: []wire.PlanStep{step}}, Work{After: func(int) error { return nil }})
+	if err != nil || len(res.Failed) != 1 || len(res.Done) != 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
 // A file without content is identified by its kind, and a link by its target as well. If somebody
 // has put another file there since the plan was made, that file stays, even if no mount has
 // recorded it.

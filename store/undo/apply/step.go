@@ -256,7 +256,7 @@ func (w *worker) isSo() bool {
 		case w.step.Do == "rename":
 			return gone
 		}
-		return fi.IsDir() && kindOf(to) == w.step.ExpMode&syscall.S_IFMT
+		return !gone && fi.IsDir() && kindOf(to) == w.step.ExpMode&syscall.S_IFMT
 	}
 	if err != nil {
 		return false
