@@ -121,8 +121,8 @@ func (c *call) rewriteRead(ans wire.ReadAnswer, text, body string) answer {
 	default:
 		return answer{}
 	}
-	numbered := how == formStub || ans.Start >= 1
-	if !utf8.ValidString(text) || !numbered || ans.NumLines < 1 || c.refuses(how) {
+	noNumber := how == formLines && ans.Start < 1
+	if !utf8.ValidString(text) || noNumber || ans.NumLines < 1 || c.refuses(how) {
 		return answer{}
 	}
 	updated := withLines(c.response, readFile{name, text, ans.NumLines, ans.Start, ans.TotalLines})

@@ -99,9 +99,9 @@ func (c *Capture) Introduce(eachDirty func(func(fusefs.File))) {
 	c.append(&spool.Record{Kind: spool.KindDirty, Time: time.Now().UnixNano()})
 }
 
-// introduceAgain reports all files that are being written, before the daemon scans again. The scan
-// would take a new one for a file that existed before. The goroutine is necessary because the caller
-// may hold the lock of such a file.
+// introduceAgain reports all files that are being written, before the daemon scans again.
+// Otherwise the scan would take a new file among them for one that existed before. The goroutine is
+// necessary because the caller may hold the lock of such a file.
 func introduceAgain(c *Capture) {
 	c.syncs.Go(func() {
 		c.scans.introducing.Store(false)

@@ -237,7 +237,7 @@ func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 func (c *copies) takesRoom(j *job) bool { return j.rec.Stat.Dev == c.dev && c.waitsInVain() }
 
 // mayWaitLocked reports whether a job that failed with err can stay in the queue until there is room.
-// A removed file for which takesRoom is true cannot. The caller holds mu.
+// The job of a removed file cannot stay if takesRoom is true. The caller holds mu.
 func (c *copies) mayWaitLocked(j *job, err error, takesRoom bool) bool {
 	if j.alive && takesRoom {
 		return false

@@ -267,8 +267,8 @@ func (s *sink) tryResume() {
 	}
 }
 
-// waitsInVain reports whether waiting will hardly give the spool room: the disk is full, or the store
-// accepts nothing.
+// waitsInVain reports whether it is useless to wait for room in the spool, because the disk is full
+// or the store accepts nothing.
 func (s *sink) waitsInVain() bool {
 	return !s.healthy.Load() || s.isStopped() || s.free.Load() < s.minFree.Load()
 }

@@ -147,7 +147,7 @@ func unnumber(text string) (string, bool) {
 		l := lines[i]
 		rest, ok := strings.CutPrefix(l, "["+Mark)
 		count, rest, ok2 := strings.Cut(rest, " lines ")
-		n, _ := strconv.Atoi(count) // if count is not a number, n is 0; if it is too large, so is n
+		n, _ := strconv.Atoi(count) // 0 if count is no number, the largest int if count is larger
 		if !ok || !ok2 || n < 1 || n > MaxText {
 			out = append(out, l)
 			continue

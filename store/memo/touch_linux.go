@@ -306,8 +306,8 @@ func (r *recorder) connect(pid uint32, addr, size uint64) {
 		r.mu.Lock()
 		own := r.owned[name] || r.ownLocked(name)
 		r.mu.Unlock()
-		logs := name == "/dev/log" || strings.HasPrefix(name, "/run/systemd/journal/")
-		if own || logs || strings.HasSuffix(name, "/nscd/socket") || look(name).Kind == absent {
+		toLog := name == "/dev/log" || strings.HasPrefix(name, "/run/systemd/journal/")
+		if own || toLog || strings.HasSuffix(name, "/nscd/socket") || look(name).Kind == absent {
 			return
 		}
 		r.refuse("talked to another process through %s", name)

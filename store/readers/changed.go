@@ -95,7 +95,7 @@ func (c *chooser) changed() (decision, bool, error) {
 	if c.q.Stub != nil && len(rows) > maxRows {
 		return decision{}, false, nil
 	}
-	if len(rows) > maxRows { // all pages together must pay; if there is only one, the method rows compares it
+	if len(rows) > maxRows { // all pages together must be shorter than the text; rows checks a single page
 		full, err := c.fullTokens()
 		if err != nil || tokens.EstimateString(label)+tokens.EstimateString(joined(rows)) >= full {
 			return decision{}, false, err

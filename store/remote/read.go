@@ -19,7 +19,7 @@ func (b *Bucket) Heads(ctx context.Context) (out []Head, err error) {
 		return nil, err
 	}
 	for _, m := range all.Machines {
-		h, _, err := b.head(ctx, m.ID)
+		h, err := b.Head(ctx, m.ID)
 		if errors.Is(err, ErrMissing) {
 			continue
 		}

@@ -74,7 +74,7 @@ func (r *Room) Free() (free, total int64, err error) {
 // batch, the values that it has already written stay, so each retry would take up more space.
 const minFiles = 8
 
-// measure is Free. It also reports whether at least minFiles inodes are free.
+// measure is like Free, and also reports whether at least minFiles inodes are free.
 func (r *Room) measure() (free, total int64, files bool, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(r.dir, &st); err != nil {

@@ -191,7 +191,8 @@ func (x *carrier) bring(c *cell) bool {
 		d = at.dir
 	}
 	if there := x.held(c); there != nil && there != n {
-		to, aDir := x.target(there), there.dir() || n.dir()
+		to := x.target(there)
+		aDir := there.dir() || n.dir()
 		switch from = x.leaving(n); {
 		case to == from && aDir && !x.below(c.dir, n) && !x.below(from.dir, there):
 			x.exchange(from, c)

@@ -129,7 +129,7 @@ func (c *contents) mergeContents(left, before, now state) (state, bool) {
 	return c.with(now, out), true
 }
 
-// with adds a content that no version has to the contents. It returns st with that content.
+// with returns st with the content b, and remembers b, because no version has it.
 func (c *contents) with(st state, b []byte) state {
 	st.blob, st.size = c.add(b), int64(len(b))
 	st.mtime, st.seq = 0, 0

@@ -208,9 +208,9 @@ func (s *settling) needDir(g *aim) {
 	}
 }
 
-// intoSuccessor gives the node that an entry should get to the directory that has the name of the
-// entry's directory now. It returns false if there is none, or if something else has the node's
-// name there.
+// intoSuccessor handles an aim for an entry of a directory that was replaced by another one. The node
+// gets the same name in the new directory. intoSuccessor returns false if there is no new directory,
+// or if the name is taken there.
 func (s *settling) intoSuccessor(g *aim) bool {
 	places, _ := s.a.placed(g.c.dir)
 	for _, p := range places {

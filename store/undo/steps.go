@@ -94,8 +94,8 @@ func (x *stepper) count() {
 	wg.Wait()
 }
 
-// lines returns 0 for contents that are binary, too large or not available. A dry run stores no
-// present content that the history lacks, so that of an ignored file may not be available.
+// lines returns 0 for contents that are binary, too large or not available. The content of an ignored
+// file may not be available in a dry run, which does not store present contents.
 func (x *stepper) lines(w write) (added, removed int) {
 	if w.have.regular() && w.have.size > 0 && w.have.blob == (store.Hash{}) {
 		return 0, 0

@@ -116,9 +116,8 @@ func (m *Matcher) Reload(p string) (nowExcluded []string, mayReveal bool) {
 	return nowExcluded, mayReveal
 }
 
-// sameRepo reports whether p is a file or directory of git by which a repository begins or ends,
-// and the directory that contains it has no repository, neither now nor before, or still has the
-// one that it had.
+// sameRepo reports whether p is a .git or a HEAD whose change has neither begun nor ended a
+// repository: its directory still has no repository, or still has the one that it had.
 func (m *Matcher) sameRepo(p string) bool {
 	if base := path.Base(p); base != ".git" && base != "HEAD" {
 		return false

@@ -63,7 +63,7 @@ func parse(text []byte) []pattern {
 		switch ending := strings.TrimPrefix(line, "*"); {
 		case p.literal:
 		case p.base && begins == 0 && ending != "" && plain(ending) == len(ending):
-			p.ending = ending
+			p.ending = ending // it follows a star: the line begins with a special byte, and ending has none
 		default:
 			ok := false
 			p.parts, ok = compile(line)

@@ -17,7 +17,10 @@ const (
 	KindReads                   // files that one process opened for reading, in one record
 	KindNotice                  // one line for the log, such as "an excluded directory was deleted"
 	KindGit                     // a git file that determines the repository's state is about to change, or has just changed (see Was)
-	KindBeside                  // Path was changed without going through the mount; Stat describes the present file and is zero if there is none. With event.OpBaseline, ignored files may be tracked now, so a scan is needed; it waits until all files being written are reported
+	// KindBeside means that Path was changed without going through the mount. Stat describes the
+	// present file, and is zero if there is none. With event.OpBaseline, ignored files may be tracked
+	// now, so the daemon must scan as soon as all files that are being written are reported.
+	KindBeside
 )
 
 // NotRead is the reason in a baseline whose content was not read. Reading was unnecessary, because

@@ -101,7 +101,8 @@ func (s *Service) newTakenBack(v *store.View) (*takenBack, error) {
 	return &takenBack{s: s, v: v, plans: all, seqs: map[string]uint64{}, marks: map[string]planMarks{}}, nil
 }
 
-// marksOf is Service.marksOf. It reads each plan only once in a query, which asks for each file.
+// marksOf is like Service.marksOf, but reads each plan only once per query. A query asks for the marks
+// of a plan once for each file.
 func (t *takenBack) marksOf(id string) (planMarks, error) {
 	if m, ok := t.marks[id]; ok {
 		return m, nil

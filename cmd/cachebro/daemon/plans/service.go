@@ -59,8 +59,9 @@ func (pl *Plans) Handlers() map[string]wire.Handler {
 }
 
 // repository returns the reason why a plan must not remove a directory: it has a .git, so it is a
-// repository, a worktree or a submodule. If the plan removed its files, only the .git would remain. Git would
-// still consider the worktree valid, and a repository may hold commits that exist nowhere else.
+// repository, a worktree or a submodule. If the plan removed its files, only the .git would remain.
+// Git would still consider the worktree valid, and a repository may hold commits that exist nowhere
+// else.
 func (pl *Plans) repository(ctx context.Context, dir store.Path) string {
 	st, err := pl.Source.Lstat(ctx, dir+"/.git")
 	switch {
