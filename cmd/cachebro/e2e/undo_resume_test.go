@@ -51,41 +51,31 @@ func cutShort(t *testing.T, many int) (x *twoActors, before, after map[string]st
 }
 
 // TestKilledUndoIsFinished: the next command that changes something (a mount or an undo) finishes a
-// confirmed plan, and redo reverses all of it.
+// confirmed plan, and redo reverses all of it. Whoever repeats an undo that was killed wants that
+// undo. The second one used to undo the action before it as well.
 func TestKilledUndoIsFinished(t *testing.T) {
-	t.Parallel()
-	x, before, after := cutShort(t, 1200)
-	p := x.p
-	p.cb("umount", p.dir)
-	out, err := p.try("mount", p.dir)
-	if err != nil || !strings.Contains(out, "completed an operation that was interrupted") {
-		t.Errorf("mount: %v\n%s", err, out)
-	}
-	if d := differ(before, x.tree()); d != "" {
-		t.Errorf("after the next mount:\n%s", d)
-	}
-	p.cb("redo", "--dir", p.dir, "--yes")
-	if d := differ(after, x.tree()); d != "" {
-		t.Errorf("redo of a resumed undo:\n%s", d)
-	}
-}
-
-// TestUndoThatFinishesUndoesNothingElse: whoever repeats an undo that was killed wants that undo. The
-// second one used to undo the action before it as well.
-func TestUndoThatFinishesUndoesNothingElse(t *testing.T) {
-	t.Parallel()
-	x, before, after := cutShort(t, 1200)
-	p := x.p
-	out, err := p.try("undo", "--dir", p.dir, "--yes")
-	if err != nil || !strings.Contains(out, "completed an operation that was interrupted") {
-		t.Errorf("undo: %v\n%s", err, out)
-	}
-	if d := differ(before, x.tree()); d != "" {
-		t.Errorf("after the second undo:\n%s", d)
-	}
-	p.cb("redo", "--dir", p.dir, "--yes")
-	if d := differ(after, x.tree()); d != "" {
-		t.Errorf("after the redo:\n%s", d)
+	for _, next := range []string{"mount", "undo"} {
+		t.Run(next, func(t *testing.T) {
+			t.Parallel()
+			x, before, after := cutShort(t, 1200)
+			p := x.p
+			args := []string{"undo", "--dir", p.dir, "--yes"}
+			if next == "mount" {
+				p.cb("umount", p.dir)
+				args = []string{"mount", p.dir}
+			}
+			out, err := p.try(args...)
+			if err != nil || !strings.Contains(out, "completed an operation that was interrupted") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if d := differ(before, x.tree()); d != "" {
+				t.Errorf("after the %s:\n%s", next, d)
+			}
+			p.cb("redo", "--dir", p.dir, "--yes")
+			if d := differ(after, x.tree()); d != "" {
+				t.Errorf("redo of a resumed undo:\n%s", d)
+			}
+		})
 	}
 }
 
