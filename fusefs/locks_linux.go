@@ -195,8 +195,8 @@ func (o *overlay) GetLk(_ <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.
 	if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &fl); err != nil {
 		return status(err)
 	}
-	out.Lk = fuse.FileLock{Typ: uint32(fl.Type)}
 	if fl.Type == unix.F_UNLCK {
+		out.Lk = fuse.FileLock{Typ: unix.F_UNLCK}
 		return fuse.OK
 	}
 	out.Lk = fuse.FileLock{Typ: uint32(fl.Type), Start: uint64(fl.Start), End: math.MaxInt64, Pid: uint32(max(fl.Pid, 0))}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
@@ -77,7 +76,9 @@ func everywhere(ctx context.Context, all []*machineLog, oldest bool, do func(*ma
 }
 
 func logEverywhere(ctx context.Context, e *cli.Env, path string, q wire.LogQuery, f logFlags) error {
-	if slices.Contains([]bool{f.patch, f.stat, f.actions, f.follow, f.lost, f.z}, true) {
+	otherOutput := f.patch || f.stat || f.z
+	ofActions := f.actions || f.follow || f.lost
+	if otherOutput || ofActions {
 		return e.Usagef("log: --machine all lists versions, and can be combined only with --since, --until, --author, --op, --session, --limit, --reverse, --baselines and --json")
 	}
 	t, histories, failed, err := machines.OpenAll(ctx, e, path)

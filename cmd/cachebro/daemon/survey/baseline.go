@@ -245,8 +245,9 @@ type scanner struct {
 	log   *listing // the live paths of the log; nil while the paths in later are examined
 	batch []found
 	bytes int64
-	// asked says that a request waits for the scan, which therefore fails if the store accepts nothing.
-	asked bool
+	// requested says that a request waits for the scan, which therefore fails if the store accepts
+	// nothing.
+	requested bool
 	// collect says that changes are only collected in batch, without their contents.
 	collect bool
 	// These fields serve the methods classifyNew and renamed. until is the end of the period
@@ -407,14 +408,14 @@ func (s *scanner) settle(ctx context.Context) error {
 // caughtUp waits until everything that is in the spool is in the log.
 func (s *scanner) caughtUp(ctx context.Context) error {
 	in, within := s.b.survey.Ingest, time.Minute
-	if s.asked {
+	if s.requested {
 		within = ingest.QueryWait
 	}
 	for !in.WaitHead(ctx, within) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if ok, _ := in.Health(); s.asked && !ok {
+		if ok, _ := in.Health(); s.requested && !ok {
 			return errors.New(in.Behind())
 		}
 		if err := in.HeadError(); err != nil {
@@ -569,7 +570,7 @@ func (s *scanner) flush(ctx context.Context) error {
 			sv.Changed()
 			break
 		}
-		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) || s.asked {
+		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) || s.requested {
 			return err
 		}
 		sv.Ingest.Unhealthy(err)

@@ -192,7 +192,7 @@ func (b *baseline) unwatched(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	s.asked, s.collect, s.until = true, true, math.MaxInt64
+	s.requested, s.collect, s.until = true, true, math.MaxInt64
 	if err := s.walk(ctx, ""); err != nil {
 		return err
 	}
