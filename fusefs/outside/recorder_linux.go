@@ -389,16 +389,11 @@ func (r *Recorder) see(n *notifier.Notice, of origin) (examined, unsettled bool)
 	return err == nil, len(r.pending) > 0 || len(r.ops) > 0 || len(r.journal.unwritten) > 0
 }
 
-// needsNoRecord reports whether a call opens a device that stores nothing, makes or removes one of
-// git's locks, or fails because the name that it would create exists. Recorder.see calls
-// needsNoRecord before it looks up the caller, because the lookup would be most of the cost of such a
-// call.
+// needsNoRecord reports whether a call opens a device that stores nothing, or makes or removes one
+// of git's locks. Recorder.see calls needsNoRecord before it looks up the caller, because the
+// lookup would be most of the cost of such a call.
 func (r *Recorder) needsNoRecord(n *notifier.Notice, c notifier.Call, of origin) bool {
-	switch c.Op {
-	case notifier.Make:
-		return alreadyExists(r, n, c)
-	case notifier.Open, notifier.Remove:
-	default:
+	if c.Op != notifier.Open && c.Op != notifier.Remove {
 		return false
 	}
 	name, err := n.Name(c.Path)
@@ -426,21 +421,6 @@ func (r *Recorder) needsNoRecord(n *notifier.Notice, c notifier.Call, of origin)
 	r.resolver.begin()
 	s, ok := r.resolver.resolve(n, path, false)
 	return ok && passing(s.path) && !isDir(s.st) && r.passedOver(s, false, of)
-}
-
-// alreadyExists reports whether the name that a call would create exists. Package managers, for
-// example, make the directory of each file once more.
-func alreadyExists(r *Recorder, n *notifier.Notice, c notifier.Call) bool {
-	path, err := n.Path(c.Dir, c.Path, c.WithoutPath)
-	if err != nil || path == "" || path != expandSelf(n.PID, path) {
-		return false
-	}
-	r.mu.Lock()
-	r.resolver.begin()
-	prefix := r.resolver.rootPrefix(n.PID)
-	r.mu.Unlock()
-	_, exists := lstat(prefix + path)
-	return exists
 }
 
 // passing reports whether a path is a short-lived file in a git directory, such as a lock. Such a
