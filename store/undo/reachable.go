@@ -212,18 +212,38 @@ func (s *settling) needDir(g *aim) {
 // gets the same name in the new directory. intoSuccessor returns false if there is no new directory,
 // or if the name is taken there.
 func (s *settling) intoSuccessor(g *aim) bool {
-	places, _ := s.a.placed(g.c.dir)
-	for _, p := range places {
-		dir := s.a.after(p.c).node
-		if dir == nil || !dir.dir() || !s.after.has(dir) {
-			continue
-		}
+	for _, dir := range s.successors(g.c.dir, nil) {
 		if c := s.a.h.entry(dir, g.c.name); s.a.isFree(c) {
 			s.a.of[c] = &aim{c: c, want: g.want, made: true}
 			return true
 		}
 	}
 	return false
+}
+
+// successors returns the directories that have names of a removed directory after the plan. A name
+// in a directory that was removed too leads into the successors of that one. below holds the
+// directories below dir on the way to it, because moves may have put each of two directories into the
+// other one.
+func (s *settling) successors(dir *node, below []*node) (all []*node) {
+	below = append(slices.Clip(below), dir)
+	places, _ := s.a.placed(dir)
+	for _, p := range places {
+		parents := []*node{p.c.dir}
+		if !s.after.has(p.c.dir) {
+			parents = nil
+			if !slices.Contains(below, p.c.dir) {
+				parents = s.successors(p.c.dir, below)
+			}
+		}
+		for _, parent := range parents {
+			n := s.a.after(s.a.h.entry(parent, p.c.name)).node
+			if n != nil && n.dir() && s.after.has(n) {
+				all = append(all, n)
+			}
+		}
+	}
+	return all
 }
 
 // canHold reports whether the node that an entry should get can be made and would be in the tree. If

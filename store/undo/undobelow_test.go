@@ -661,48 +661,66 @@ func TestRestoreOfRenamedDirectoryRemovesNewFiles(t *testing.T) {
 
 // A directory was removed and made again. If the new one has to stay, because of a file that could
 // not be restored later or because somebody else made it, the files return into it. A plan used to
-// remove their present versions and to bring none of them back.
+// remove their present versions and to bring none of them back. Later it still did so if a directory in
+// the new one had to stay too.
 func TestFilesReturnIntoSuccessorOfTheirDirectory(t *testing.T) {
 	for _, by := range []string{"A", "B"} {
 		for _, kind := range []string{"undo", "restore"} {
-			c := newScene(t)
-			tr := c.tr
-			c.as("", "sh", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Mkdir("d/sub", storetest.DirMode), tr.Write("d/f", "1\n"), tr.Write("d/sub/g", "2\n"))
-			seq := c.s.Seq()
-			c.as("A", "rm", "t1", 10).do(tr.Remove("d/f"), tr.Remove("d/sub/g"), tr.Remove("d/sub"), tr.Remove("d"))
-			c.as(by, "sh", "t2", 11).do(tr.Mkdir("d", unix.S_IFDIR|0o700))
-			huge := tr.Write("d/huge", "huge\n")
-			huge.HasContent, huge.Content, huge.NoContent, huge.Stat.Size = false, nil, "too large", 40<<20
-			c.do(huge)
-			if by == "A" {
-				c.do(tr.Write("d/f", "3\n"))
-			}
-			was := tr.Shape()
-			p := (*Draft)(nil)
-			if kind == "undo" {
-				p = c.undo(Query{Select: store.Filter{Session: "A"}})
-			} else {
-				var err error
-				p, err = Planner{Store: c.s}.Restore([]store.Path{"d"}, seq)
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			if len(p.Conflicts) == 0 {
-				t.Errorf("%s, by %s: nothing is named", kind, by)
-			}
-			c.carry(p)
-			c.want("d/huge", "huge\n")
-			c.want("d/f", "1\n")
-			c.want("d/sub/g", "2\n")
-			redo, err := Planner{Store: c.s}.Redo(p.ID, false, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.carry(redo)
-			if now := tr.Shape(); !maps.Equal(now, was) {
-				t.Errorf("%s, by %s: after the redo:\n%s", kind, by, shape(now))
+			for _, large := range []store.Path{"d/huge", "d/sub/huge", "d/sub/sub/huge"} {
+				filesReturnIntoSuccessor(t, by, kind, large)
 			}
 		}
+	}
+}
+
+func filesReturnIntoSuccessor(t *testing.T, by, kind string, large store.Path) {
+	c := newScene(t)
+	tr := c.tr
+	dirs := []store.Path{"d", "d/sub", "d/sub/sub"}
+	for _, dir := range dirs {
+		c.as("", "sh", "", 5).do(tr.Mkdir(dir, storetest.DirMode))
+	}
+	c.do(tr.Write("d/f", "1\n"), tr.Write("d/sub/g", "2\n"), tr.Write("d/sub/sub/h", "3\n"))
+	seq := c.s.Seq()
+	c.as("A", "rm", "t1", 10).do(tr.Remove("d/f"), tr.Remove("d/sub/g"), tr.Remove("d/sub/sub/h"), tr.Remove("d/sub/sub"), tr.Remove("d/sub"), tr.Remove("d"))
+	c.as(by, "sh", "t2", 11)
+	for _, dir := range dirs {
+		if large.Inside(dir) {
+			c.do(tr.Mkdir(dir, unix.S_IFDIR|0o700))
+		}
+	}
+	huge := tr.Write(large, "huge\n")
+	huge.HasContent, huge.Content, huge.NoContent, huge.Stat.Size = false, nil, "too large", 40<<20
+	c.do(huge)
+	if by == "A" {
+		c.do(tr.Write("d/f", "4\n"))
+	}
+	was := tr.Shape()
+	p := (*Draft)(nil)
+	if kind == "undo" {
+		p = c.undo(Query{Select: store.Filter{Session: "A"}})
+	} else {
+		var err error
+		p, err = Planner{Store: c.s}.Restore([]store.Path{"d"}, seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(p.Conflicts) == 0 {
+		t.Errorf("%s, by %s, %s: nothing is named", kind, by, large)
+	}
+	c.carry(p)
+	for path, text := range map[store.Path]string{large: "huge\n", "d/f": "1\n", "d/sub/g": "2\n", "d/sub/sub/h": "3\n"} {
+		if f := tr.Files[path]; f == nil || f.Data != text {
+			t.Errorf("%s, by %s, %s: %s is %+v, want %q", kind, by, large, path, f, text)
+		}
+	}
+	redo, err := Planner{Store: c.s}.Redo(p.ID, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(redo)
+	if now := tr.Shape(); !maps.Equal(now, was) {
+		t.Errorf("%s, by %s, %s: after the redo:\n%s", kind, by, large, shape(now))
 	}
 }
