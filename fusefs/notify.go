@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"cachebro/store/leaf/sleep"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -197,10 +199,7 @@ func (d *device) watch() {
 // ready is how many threads still wait for a request.
 func (d *device) requestTaken(op, task uint32, ready int32) {
 	if ready == 0 && d.idle.Load() && d.idle.CompareAndSwap(true, false) {
-		select {
-		case d.woken <- struct{}{}:
-		default:
-		}
+		sleep.Wake(d.woken)
 	}
 	taken := d.taken.Load()
 	if op == opForget || op == opBatchForget {

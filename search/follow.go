@@ -82,10 +82,7 @@ func (f *follower) Start(ctx context.Context) {
 				}
 				pause = retryFirst
 			}
-			select {
-			case f.grown <- struct{}{}:
-			default:
-			}
+			sleep.Wake(f.grown)
 			due := f.due()
 			step := time.Since(began)
 			if due != nil { // files are being saved repeatedly; a step for each save would cost too much
@@ -139,12 +136,7 @@ func (f *follower) rebuildLater(ctx context.Context, why error, pause time.Durat
 }
 
 // Poke tells the follower that there are new versions. It never blocks.
-func (f *follower) Poke() {
-	select {
-	case f.poke <- struct{}{}:
-	default:
-	}
-}
+func (f *follower) Poke() { sleep.Wake(f.poke) }
 
 // Reset empties the index. The follower fills it again.
 func (x *Index) Reset() error { return x.reset("it is being rebuilt on request") }

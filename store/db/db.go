@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/space"
 
 	badger "github.com/dgraph-io/badger/v4"
@@ -289,10 +290,7 @@ func (d *DB) enter() bool {
 
 func (d *DB) leave() {
 	if d.users.Add(-1) == 0 && d.closed.Load() {
-		select {
-		case d.drained <- struct{}{}:
-		default:
-		}
+		sleep.Wake(d.drained)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"cachebro/store"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/wire"
 )
 
@@ -90,10 +91,7 @@ func newAccounts() *accounts {
 // changedLocked marks an account as unsaved. The caller holds l.mu.
 func (l *accounts) changedLocked(id store.SessionID) {
 	l.dirty[id] = struct{}{}
-	select {
-	case l.news <- struct{}{}:
-	default:
-	}
+	sleep.Wake(l.news)
 }
 
 // changes returns the encoded accounts that changed since the last call, and the IDs of the dropped

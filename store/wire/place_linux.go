@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 
+	"cachebro/store/leaf/sleep"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -42,10 +44,7 @@ func watchPlaces(ctx context.Context, places []Place) (<-chan struct{}, bool) {
 			if _, err := f.Read(buf); err != nil {
 				return
 			}
-			select {
-			case events <- struct{}{}:
-			default:
-			}
+			sleep.Wake(events)
 		}
 	}()
 	return events, complete

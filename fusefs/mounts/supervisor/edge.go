@@ -295,7 +295,7 @@ func (e *edge) missed(why error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.last = time.Now()
-	nudge(e.stirred)
+	sleep.Wake(e.stirred)
 	if !e.lost {
 		e.lost = true
 		time.AfterFunc(missedPause, e.checkFiles)
@@ -315,7 +315,7 @@ func (e *edge) handle(events []sourcewatch.Event) {
 	e.mu.Lock()
 	e.last = now
 	e.mu.Unlock()
-	nudge(e.stirred)
+	sleep.Wake(e.stirred)
 	for _, ev := range events {
 		// Events caused by the supervisor are ignored. It only closes files that it held for
 		// mountd.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/wire"
 )
 
@@ -140,7 +141,7 @@ func (l *link) run(ctx context.Context) {
 				return
 			case <-l.poke:
 			case <-records:
-				nudge(l.resumed)
+				sleep.Wake(l.resumed)
 			case <-next:
 			}
 		}
@@ -206,17 +207,10 @@ func (l *link) introduce(ctx context.Context) error {
 	return nil
 }
 
-func (l *link) hurry() { nudge(l.poke) }
+func (l *link) hurry() { sleep.Wake(l.poke) }
 
 // recordSpooled makes heartbeats begin again. It is called when a record was spooled.
-func (l *link) recordSpooled() { nudge(l.records) }
-
-func nudge(ch chan<- struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default: // the channel already holds a value
-	}
-}
+func (l *link) recordSpooled() { sleep.Wake(l.records) }
 
 // restedToEnd reports whether neither mountd nor the daemon has anything left to send.
 func (l *link) restedToEnd() bool {

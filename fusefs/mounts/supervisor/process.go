@@ -48,7 +48,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	s.shared = mounts.Shared(from.Source)
 	if s.shared == "" && mounts.FindsOutside {
 		if s.edge.always {
-			nudge(s.link.resumed) // makes edge.run look soon; marking a large tree takes too long to do it here
+			sleep.Wake(s.link.resumed) // makes edge.run look soon; marking a large tree takes too long to do it here
 		} else {
 			outside = s.edge.look()
 		}
@@ -442,9 +442,9 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 		if s.mountedIn(all) {
 			if way, _ := mounts.BesideSummary(all, s.c.Mountpoint); way != beside {
 				beside = way
-				nudge(s.link.resumed)
+				sleep.Wake(s.link.resumed)
 			} else {
-				nudge(s.mounted)
+				sleep.Wake(s.mounted)
 				time.Sleep(pause)
 				pause = min(max(2*pause, 10*time.Millisecond), tablePause)
 			}

@@ -1,5 +1,5 @@
-// Package sleep pauses a goroutine until a context ends. Loops that cannot wait for an event use it
-// between two looks. It holds no lock.
+// Package sleep pauses a goroutine until a context ends, and wakes one that waits. Loops that cannot
+// wait for an event use it between two looks. It holds no lock.
 package sleep
 
 import (
@@ -14,5 +14,14 @@ func For(ctx context.Context, d time.Duration) bool {
 		return false
 	case <-time.After(d):
 		return true
+	}
+}
+
+// Wake wakes the goroutine that receives from ch, now or when it next does. ch has a capacity of 1.
+// Wake never blocks.
+func Wake(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default: // a wake-up is already pending
 	}
 }

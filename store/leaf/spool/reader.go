@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"cachebro/store/leaf/sleep"
 )
 
 // Position is a place between two records. The zero Position is before the oldest remaining record.
@@ -101,12 +103,7 @@ func (r *Reader) Close() error {
 }
 
 // Poke makes a waiting Joiner.Next check for records again.
-func (r *Reader) Poke() {
-	select {
-	case r.poke <- struct{}{}:
-	default: // one is pending already
-	}
-}
+func (r *Reader) Poke() { sleep.Wake(r.poke) }
 
 // Position returns the place after the last returned record. A later Reader may start there.
 func (r *Reader) Position() Position {

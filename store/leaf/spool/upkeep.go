@@ -8,15 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"cachebro/store/leaf/sleep"
 )
 
 // wakeUpkeep wakes the upkeep goroutine. The caller may hold mu.
-func (w *Writer) wakeUpkeep() {
-	select {
-	case w.wake <- struct{}{}:
-	default: // a wake-up is already pending
-	}
-}
+func (w *Writer) wakeUpkeep() { sleep.Wake(w.wake) }
 
 // upkeep is the Writer's only goroutine. It allocates the next segment in advance and closes full
 // files. Close ends it.

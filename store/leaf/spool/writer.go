@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cachebro/store/leaf/procfs"
+	"cachebro/store/leaf/sleep"
 )
 
 // Options configure a Writer. mountd uses the zero value.
@@ -243,10 +244,7 @@ func (w *Writer) Append(recs ...*Record) (uint64, error) {
 	w.next += uint64(len(recs))
 	w.size.Add(int64(len(b)))
 	w.appended.Store(w.next - 1)
-	select {
-	case w.news <- struct{}{}:
-	default: // the last value was not received yet
-	}
+	sleep.Wake(w.news)
 	return w.next - 1, nil
 }
 

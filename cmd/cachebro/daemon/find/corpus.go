@@ -7,6 +7,7 @@ import (
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/sleep"
 )
 
 // corpus is what the search index reads: the version log, and the files in the source directory,
@@ -56,10 +57,7 @@ func (f *Finder) Run(ctx context.Context) {
 
 // Poke notifies the index of new versions, or of a complete baseline. It never blocks.
 func (f *Finder) Poke() {
-	select {
-	case f.news <- struct{}{}:
-	default:
-	}
+	sleep.Wake(f.news)
 	f.Index.Poke()
 }
 

@@ -69,12 +69,7 @@ func (kn *Knowledge) Run(ctx context.Context) {
 }
 
 // Poke notifies Run of new versions. It never blocks.
-func (kn *Knowledge) Poke() {
-	select {
-	case kn.news <- struct{}{}:
-	default:
-	}
-}
+func (kn *Knowledge) Poke() { sleep.Wake(kn.news) }
 
 func (kn *Knowledge) docsRequest(ctx context.Context, r *wire.Request, q wire.DocsRequest) (any, []byte, error) {
 	p, err := kn.Paths.Clean(q.Path)

@@ -95,9 +95,6 @@ func (ws *WorkingSets) NoteToolRead(session store.SessionID, tool string, p stor
 	if ws.waiting.add(session, tool, time.Now().UnixNano(), p) {
 		ws.Flush()
 	}
-	select {
-	case ws.news <- struct{}{}:
-	default:
-	}
+	sleep.Wake(ws.news)
 	ws.pairs.Read("s:"+string(session), time.Now().UnixNano(), string(p))
 }

@@ -85,10 +85,7 @@ func (b *baseline) introduced() {
 // wakeUp makes run scan. The caller holds mu.
 func (b *baseline) wakeUp() {
 	b.wanted, b.expected = true, false
-	select {
-	case b.wake <- struct{}{}:
-	default: // it has been woken already
-	}
+	sleep.Wake(b.wake)
 }
 
 // adoptScan accepts a scan that an earlier daemon completed for the present mount.
