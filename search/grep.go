@@ -62,10 +62,8 @@ type Result struct {
 	// AtLeast means that some files were not read, because there were enough lines or the search
 	// took too long. Files and Total count only the files that were read.
 	AtLeast bool
-	// Candidates is the number of files that were read. Scanned means that every file was a
-	// candidate, because the index was not ready or could not narrow the query down.
+	// Candidates is the number of files that were read.
 	Candidates int
-	Scanned    bool
 	Warning    string
 	// NotSearched has the number and the names of the files in the query's scope that were not
 	// searched, or is "".
@@ -89,7 +87,7 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 		return Result{}, err
 	}
 	began := time.Now()
-	paths, binary, scanned, warning := x.candidates(want, q)
+	paths, binary, warning := x.candidates(want, q)
 	if q.Enough > 0 && q.Limit == 0 { // a caller that wants only the best lines wants code first
 		slices.SortStableFunc(paths, func(a, b store.Path) int {
 			return cmp.Compare(kindWeight[KindOf(string(b))], kindWeight[KindOf(string(a))])
@@ -111,7 +109,7 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 			lines += f.total
 		}
 	}
-	r := Result{Candidates: len(found), Scanned: scanned, Warning: warning, AtLeast: len(found) < len(paths), NotSearched: left.String()}
+	r := Result{Candidates: len(found), Warning: warning, AtLeast: len(found) < len(paths), NotSearched: left.String()}
 	if r.AtLeast && late() {
 		r.Warning = joinWarnings(r.Warning, fmt.Sprintf("only %d of %d files were searched, because reading all of them takes too long; ask again when the index is complete (cachebro status)", len(found), len(paths)))
 	}
@@ -220,9 +218,9 @@ func matchGlob(globs []string, p store.Path) bool {
 
 // candidates returns the files that may contain a match, ordered by path, and the files in the
 // query's scope that are known to be binary.
-func (x *Index) candidates(want *need, q Query) (paths, binary []store.Path, scanned bool, warning string) {
+func (x *Index) candidates(want *need, q Query) (paths, binary []store.Path, warning string) {
 	if want.op == needNone {
-		return nil, nil, false, ""
+		return nil, nil, ""
 	}
 	take := map[store.Path]bool{}
 	// Read this before the postings, so that files indexed in between are candidates too.
@@ -296,7 +294,7 @@ func (x *Index) candidates(want *need, q Query) (paths, binary []store.Path, sca
 		delete(notText, p)
 	}
 	slices.Sort(paths)
-	return paths, slices.Collect(maps.Keys(notText)), !ok, warning
+	return paths, slices.Collect(maps.Keys(notText)), warning
 }
 
 // lookUp returns the files that satisfy a need according to the postings. ok is false if the need
@@ -399,16 +397,24 @@ func postings(r index.IndexReader, word string, set *roaring.Bitmap) error {
 	if err != nil {
 		return err
 	}
+	return eachDoc(tfr, func(d *index.TermFieldDoc) error {
+		set.Add(uint32(d.ID.Value()))
+		return nil
+	})
+}
+
+// eachDoc calls fn with each document of tfr until fn returns an error, and closes tfr. fn must not
+// keep its argument.
+func eachDoc(tfr index.TermFieldReader, fn func(*index.TermFieldDoc) error) error {
 	defer tfr.Close()
 	var pre index.TermFieldDoc
 	for {
 		d, err := tfr.Next(pre.Reset())
-		if err != nil {
+		if err != nil || d == nil {
 			return err
 		}
-		if d == nil {
-			return nil
+		if err := fn(d); err != nil {
+			return err
 		}
-		set.Add(uint32(d.ID.Value()))
 	}
 }

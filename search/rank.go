@@ -233,16 +233,7 @@ func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []te
 			if field == fieldPart {
 				t.idf = math.Log(1 + (float64(n)-df+0.5)/(df+0.5))
 			}
-			var pre index.TermFieldDoc
-			for {
-				d, err := tfr.Next(pre.Reset())
-				if err != nil {
-					tfr.Close()
-					return nil, err
-				}
-				if d == nil {
-					break
-				}
+			err = eachDoc(tfr, func(d *index.TermFieldDoc) error {
 				c := all[d.ID.Value()]
 				if c == nil {
 					c = &scored{}
@@ -251,7 +242,7 @@ func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []te
 				c.has |= 1 << i
 				if field == fieldSym {
 					c.score += symbolGain * t.weight * t.idf
-					continue
+					return nil
 				}
 				length := 300.0 // length of an ordinary chunk, in words
 				if d.Norm > 0 {
@@ -259,8 +250,11 @@ func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []te
 				}
 				tf := float64(d.Freq)
 				c.score += t.weight * t.idf * tf * (bmK + 1) / (tf + bmK*(1-bmB+bmB*length/300))
+				return nil
+			})
+			if err != nil {
+				return nil, err
 			}
-			tfr.Close()
 		}
 	}
 	most := maxScored

@@ -143,26 +143,17 @@ func (x *Index) defining(ctx context.Context, name string) (map[store.Path]bool,
 		if err != nil {
 			return nil, err
 		}
-		var pre index.TermFieldDoc
-		for {
-			d, err := tfr.Next(pre.Reset())
-			if err != nil || d == nil {
-				tfr.Close()
-				if err != nil {
-					return nil, err
-				}
-				break
-			}
+		err = eachDoc(tfr, func(d *index.TermFieldDoc) error {
 			id, err := reader.ExternalID(d.ID)
-			if err != nil {
-				tfr.Close()
-				return nil, err
-			}
 			p, _, _ := strings.Cut(id, "\x00")
 			if counts[store.Path(p)] == nil {
 				counts[store.Path(p)] = map[string]bool{}
 			}
 			counts[store.Path(p)][t] = true
+			return err
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	out := map[store.Path]bool{}

@@ -30,8 +30,7 @@ type vectors struct {
 type vector struct {
 	First int    `json:"f"`
 	Last  int    `json:"l"`
-	V     []byte `json:"v"` // the int8s as bytes
-	v     []int8
+	V     []byte `json:"v"` // int8s, see quantize
 }
 
 // vectorLine is a line of the file. The first line has only the model.
@@ -94,13 +93,6 @@ func (t *vectors) load() (good int64, err error) {
 		if n, err := hex.Decode(h[:], []byte(l.Blob)); err != nil || n != len(h) {
 			return good - int64(len(raw)), nil
 		}
-		for i := range l.Chunks {
-			l.Chunks[i].v = make([]int8, len(l.Chunks[i].V))
-			for j, b := range l.Chunks[i].V {
-				l.Chunks[i].v[j] = int8(b)
-			}
-			l.Chunks[i].V = nil
-		}
 		t.byBlob[h] = l.Chunks
 		t.lines++
 	}
@@ -138,14 +130,7 @@ func (t *vectors) add(h store.Hash, cut []vector) error {
 
 // addLocked does the work of add. The caller holds mu.
 func (t *vectors) addLocked(h store.Hash, cut []vector) error {
-	line := vectorLine{Blob: hex.EncodeToString(h[:]), Chunks: make([]vector, len(cut))}
-	for i, c := range cut {
-		line.Chunks[i] = vector{First: c.First, Last: c.Last, V: make([]byte, len(c.v))}
-		for j, b := range c.v {
-			line.Chunks[i].V[j] = byte(b)
-		}
-	}
-	if err := t.write(line); err != nil {
+	if err := t.write(vectorLine{Blob: hex.EncodeToString(h[:]), Chunks: cut}); err != nil {
 		return err
 	}
 	t.byBlob[h] = cut

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"math/bits"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,24 +28,12 @@ func (d digest) String() string {
 }
 
 func (d digest) plus(o digest, minus bool) digest {
-	carry := uint64(0)
-	if minus { // two's complement
-		carry = 1
-		for i := range o {
-			o[i] = ^o[i]
-		}
+	step, carry := bits.Add64, uint64(0)
+	if minus {
+		step = bits.Sub64
 	}
-	for i := 3; i >= 0; i-- {
-		a := d[i] + o[i]
-		next := uint64(0)
-		if a < o[i] {
-			next = 1
-		}
-		d[i] = a + carry
-		if d[i] < a {
-			next = 1
-		}
-		carry = next
+	for i, w := range slices.Backward(o[:]) {
+		d[i], carry = step(d[i], w, carry)
 	}
 	return d
 }

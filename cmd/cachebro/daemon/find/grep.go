@@ -26,7 +26,7 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 	}
 	var fresh *search.Result
 	raw, _, err := f.Answers.Shared(ctx, results.Call{
-		Tool: "search", Args: []any{"grep/5", q, token},
+		Tool: "search", Args: []any{"grep/6", q, token},
 		Holds: func(ctx context.Context, uses []results.Used) bool {
 			if len(uses) != 1 || uses[0].Version != token {
 				return false
