@@ -216,31 +216,22 @@ func (p Planner) Taken(q Query) (title string, of []Elsewhere, err error) {
 	return title, of, err
 }
 
-// Then returns the state of each path in the directories dirs at a moment, to restore the same tree
-// on another machine. Without dirs it returns all paths. A path that existed only at other times
-// is returned with an absent state. Paths that this history has never recorded are left out.
-func (p Planner) Then(dirs []store.Path, seq uint64) (out []Elsewhere, err error) {
+// Then returns the state of each path at a moment, to restore the same tree on another machine. A
+// path that existed only at other times is returned with an absent state. Paths that this history
+// has never recorded are left out.
+func (p Planner) Then(seq uint64) (out []Elsewhere, err error) {
 	m := p.looker()
 	err = p.Store.View(func(v *store.View) error {
 		m.view = v
-		if len(dirs) == 0 {
-			return m.below("", true, seq, nil, &out)
-		}
-		for _, dir := range dirs {
-			above, _ := split(dir)
-			if err := m.below(above, true, seq, func(p store.Path) bool { return p == dir }, &out); err != nil {
-				return err
-			}
-		}
-		return nil
+		return m.below("", true, seq, &out)
 	})
 	return out, err
 }
 
 // below adds the entries that a directory had at a moment, each with its subtree. It also adds
 // paths that existed only at other times. existed tells whether the directory existed at that
-// moment. selected reports whether to add an entry; nil adds all.
-func (m *listing) below(dir store.Path, existed bool, seq uint64, selected func(store.Path) bool, out *[]Elsewhere) error {
+// moment.
+func (m *listing) below(dir store.Path, existed bool, seq uint64, out *[]Elsewhere) error {
 	all := map[store.Path]Elsewhere{}
 	err := m.view.Children(dir, func(c store.Path) bool {
 		if !store.OwnFile(c) {
@@ -262,11 +253,8 @@ func (m *listing) below(dir store.Path, existed bool, seq uint64, selected func(
 		all[e.Path] = Elsewhere{Path: e.Path, Want: e.side(), Lost: e.Why}
 	}
 	for _, p := range slices.Sorted(maps.Keys(all)) {
-		if selected != nil && !selected(p) {
-			continue
-		}
 		*out = append(*out, all[p])
-		if err := m.below(p, all[p].Want.Mode&unix.S_IFMT == unix.S_IFDIR, seq, nil, out); err != nil {
+		if err := m.below(p, all[p].Want.Mode&unix.S_IFMT == unix.S_IFDIR, seq, out); err != nil {
 			return err
 		}
 	}

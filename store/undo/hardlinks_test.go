@@ -19,10 +19,10 @@ func linkedScene(t *testing.T) *scene {
 // The undo of a write through one name of a file applies to all names of the file, and they remain
 // names of one file.
 func TestUndoOfLinkedFile(t *testing.T) {
-	for _, globs := range [][]string{nil, {"a"}} {
+	for _, paths := range [][]store.Path{nil, {"a"}} {
 		c := linkedScene(t)
 		c.as("A", "sh", "t1", 10).do(c.tr.Write("a", "new\n"), c.tr.Chmod("b", 0o755))
-		c.carry(c.undo(Query{Select: store.Filter{Session: "A"}, Globs: globs}))
+		c.carry(c.undo(Query{Select: store.Filter{Session: "A"}, In: Names{Paths: paths}}))
 		c.want("a", "old\n")
 		c.want("b", "old\n")
 		if n := c.tr.Files["a"]; n != c.tr.Files["b"] || n.Mode != storetest.FileMode {

@@ -50,7 +50,7 @@ func TestModeOfRoot(t *testing.T) {
 		carry(planner.Redo("", false, false))
 		is("redo of the restore", after)
 	}
-	carry(c.undo(Query{Select: store.Filter{Session: "A"}, Globs: []string{"d"}}), nil)
+	carry(c.undo(Query{Select: store.Filter{Session: "A"}, In: Names{Paths: []store.Path{"d"}}}), nil)
 	if root := tr.Files[""].Mode & 0o7777; root != 0o700 {
 		t.Errorf("an undo of one directory gave the root the mode %o", root)
 	}

@@ -27,9 +27,8 @@ type Query struct {
 	Last bool
 	// Action finds, for Last, the action of the log that a version belongs to.
 	Action func(*store.View, store.Version) (Action, error)
-	// Globs restrict the paths; see text.GlobSelects. A glob without wildcards is a path with its
-	// subtree.
-	Globs []string
+	// In restricts the paths.
+	In Names
 	// Merge undoes changes also in files that somebody else has changed since, if the lines do not
 	// overlap. Force undoes them in any case.
 	Merge, Force bool
@@ -52,7 +51,7 @@ func (p Planner) Undo(q Query) (*Draft, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := m.nameUnknown(sel, q.Globs); err != nil {
+			if err := m.nameUnknown(sel, q.In.Paths); err != nil {
 				return nil, err
 			}
 			a, err := m.takeOut(sel, q)
@@ -106,10 +105,9 @@ func (p Planner) alreadyListed(d *Draft) (bool, error) {
 
 // nameUnknown lists requested paths about which the history contains nothing. They may be ignored
 // files that nobody has read.
-func (m *maker) nameUnknown(sel selection, globs []string) error {
-	for _, g := range globs {
-		path := store.Path(strings.Trim(g, "/"))
-		if text.IsGlob(g) || slices.ContainsFunc(sel.paths(), func(o store.Path) bool { return text.GlobSelects(g, string(o)) }) {
+func (m *maker) nameUnknown(sel selection, paths []store.Path) error {
+	for _, path := range paths {
+		if slices.ContainsFunc(sel.paths(), func(o store.Path) bool { return o.Inside(path) }) {
 			continue
 		}
 		_, found, err := m.view.Current(path)
@@ -301,7 +299,7 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 	var last store.Version
 	if q.Last {
 		var err error
-		last, err = m.lastAction(f, q.Globs, tried)
+		last, err = m.lastAction(f, q.In, tried)
 		if err != nil {
 			return nil, "", err
 		}
@@ -315,8 +313,8 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 	}
 	var match func(store.Path) bool
 	namesMatch := func(*store.Version) bool { return true }
-	if len(q.Globs) > 0 {
-		match = func(p store.Path) bool { return matches(q.Globs, p) }
+	if q.In.Some() {
+		match = q.In.Has
 		namesMatch = func(v *store.Version) bool {
 			otherMatches := v.From != "" && match(v.From) || v.To != "" && match(v.To)
 			return otherMatches || match(v.Path)
@@ -358,7 +356,7 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 				oldest = min(oldest, v.Seq)
 			}
 		}
-		more, err := m.namesBelow(q.Globs)
+		more, err := m.namesBelow(q.In.Paths)
 		if err != nil {
 			return nil, err
 		}
@@ -405,12 +403,9 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 
 // namesBelow returns all names of the files with several names at the given paths and in their
 // subtrees.
-func (m *maker) namesBelow(globs []string) (out []store.Path, err error) {
-	for _, g := range globs {
-		if text.IsGlob(g) {
-			continue
-		}
-		err := m.view.Live(store.Path(strings.Trim(g, "/")), func(v store.Version) error {
+func (m *maker) namesBelow(paths []store.Path) (out []store.Path, err error) {
+	for _, p := range paths {
+		err := m.view.Live(p, func(v store.Version) error {
 			if st := stateOf(v); st.nlink > 1 && st.in.Ino != 0 && !st.dir() {
 				out = append(out, v.Path)
 			}
@@ -445,7 +440,7 @@ const (
 
 // lastAction returns the newest selected version that is still in effect. A version that was redone
 // is as new as its redo.
-func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool) (last store.Version, err error) {
+func (m *maker) lastAction(f store.Filter, in Names, tried map[uint64]bool) (last store.Version, err error) {
 	var candidates []store.Version
 	most := fewCandidates
 	look := func() bool {
@@ -464,7 +459,7 @@ func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool
 				return true
 			}
 		}
-		if tried[v.Seq] || store.OwnFile(v.Path) || len(globs) > 0 && !matches(globs, v.Path) {
+		if tried[v.Seq] || store.OwnFile(v.Path) || in.Some() && !in.Has(v.Path) {
 			return true
 		}
 		candidates = append(candidates, v)
@@ -476,8 +471,8 @@ func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool
 	err = errors.Join(err, each)
 	if err == nil && last.Seq == 0 {
 		where := ""
-		if len(globs) > 0 {
-			where = " in " + strings.Join(globs, " ")
+		if in.Some() {
+			where = " in " + in.String()
 		}
 		err = fmt.Errorf("nothing to undo%s: %w", where, store.ErrNotFound)
 	}
@@ -577,19 +572,34 @@ func (m *maker) describe(q Query) string {
 	if !f.Since.IsZero() {
 		add("since", f.Since.Format("2006-01-02 15:04:05"))
 	}
-	add("in", strings.Join(q.Globs, " "))
+	add("in", q.In.String())
 	if len(out) == 0 {
 		return "everything"
 	}
 	return strings.Join(out, ", ")
 }
 
-// matches reports whether a path matches a glob, or is one of the given paths or in its subtree.
-func matches(globs []string, p store.Path) bool {
-	return slices.ContainsFunc(globs, func(g string) bool {
-		if !text.IsGlob(g) {
-			return p.Inside(store.Path(strings.TrimSuffix(g, "/")))
-		}
-		return text.GlobSelects(g, string(p))
-	})
+// Names selects paths: the paths of Paths with their subtrees, and what Globs select (see
+// text.GlobSelects).
+type Names struct {
+	Paths []store.Path
+	Globs []string
+}
+
+// Some reports whether n contains any path or glob. Otherwise callers take it for the whole tree.
+func (n Names) Some() bool { return len(n.Paths)+len(n.Globs) > 0 }
+
+// Has reports whether n selects a path.
+func (n Names) Has(p store.Path) bool {
+	return slices.ContainsFunc(n.Paths, p.Inside) ||
+		slices.ContainsFunc(n.Globs, func(g string) bool { return text.GlobSelects(g, string(p)) })
+}
+
+// String lists the paths and globs for the user.
+func (n Names) String() string {
+	all := slices.Clone(n.Globs)
+	for _, p := range n.Paths {
+		all = append(all, string(p))
+	}
+	return strings.Join(all, " ")
 }

@@ -198,7 +198,7 @@ func TestUndoUnits(t *testing.T) {
 		c.want("a", want)
 	}
 	c.want("c.txt", "2")
-	p = c.undo(Query{Select: store.Filter{Session: "A"}, Globs: []string{"*.txt"}})
+	p = c.undo(Query{Select: store.Filter{Session: "A"}, In: Names{Globs: []string{"*.txt"}}})
 	if len(p.Steps) != 1 || p.Steps[0].Path != "c.txt" {
 		t.Fatalf("by glob: %+v", p.Steps)
 	}

@@ -17,9 +17,9 @@ import (
 // temporary file, which stayed in the tree.
 func TestUndoOfPathTakesWholeSave(t *testing.T) {
 	for _, q := range []Query{
-		{Select: store.Filter{Session: "A"}, Globs: []string{"src/a.go"}},
-		{Select: store.Filter{Session: "A"}, Globs: []string{"src/*.go"}},
-		{Last: true, Globs: []string{"src/a.go"}},
+		{Select: store.Filter{Session: "A"}, In: Names{Paths: []store.Path{"src/a.go"}}},
+		{Select: store.Filter{Session: "A"}, In: Names{Globs: []string{"src/*.go"}}},
+		{Last: true, In: Names{Paths: []store.Path{"src/a.go"}}},
 	} {
 		c := newScene(t)
 		tr := c.tr
@@ -251,7 +251,7 @@ func TestUndoOfSaveThatIsRenamedBack(t *testing.T) {
 	before := tr.Clone()
 	c.as("A", "build", "t1", 10).do(tr.Write("a", "1\n"), tr.Write("tmp", "2\n"), tr.Rename("tmp", "a"), tr.Rename("a", "tmp"), tr.Write("tmp", "3\n"))
 	after := tr.Clone()
-	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}, Globs: []string{"a", "tmp"}}))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}, In: Names{Paths: []store.Path{"a", "tmp"}}}))
 	if now := tr.Clone(); !maps.Equal(now, before) {
 		t.Fatalf("after undo:\n%swant\n%s", show(now), show(before))
 	}
@@ -391,7 +391,7 @@ func TestStayingFileIsNamedByItsPathAfterUndo(t *testing.T) {
 	c.as("", "vim", "", 5).do(tr.Mkdir("a", storetest.DirMode), tr.Mkdir("a/b", storetest.DirMode), tr.Mkdir("a/b/dir", storetest.DirMode),
 		tr.Write("a/b/dir/x", "1\n"), tr.Write("a/file", "file\n"), tr.Write("other", "other\n"))
 	c.as("A", "sh", "t1", 10).do(tr.Write("a/b/dir/x", "2\n"), tr.Exchange("a/file", "a/b/dir"), tr.Exchange("a/b", "other"))
-	p := c.undo(Query{Select: store.Filter{Session: "A"}, Globs: []string{"a/b/dir/x", "a/file"}})
+	p := c.undo(Query{Select: store.Filter{Session: "A"}, In: Names{Paths: []store.Path{"a/b/dir/x", "a/file"}}})
 	c.carry(p)
 	want := store.Conflict{Path: "a/b/dir/x", Why: `its directory was replaced by something else; "other/dir/x" stays`}
 	if !slices.Contains(p.Conflicts, want) || tr.Files["other/dir/x"] == nil {
@@ -506,7 +506,7 @@ func TestUndoOfPathThatWasExchangedIntoAMovedDirectory(t *testing.T) {
 	tr := c.tr
 	c.as("", "vim", "", 5).do(tr.Mkdir("deep", storetest.DirMode), tr.Write("deep/b", "b\n"), tr.Mkdir("t", storetest.DirMode), tr.Write("t/f", "f\n"))
 	c.as("A", "sh", "t1", 10).do(tr.Rename("t", "u"), tr.Exchange("u/f", "deep"))
-	d := c.undo(Query{Select: store.Filter{Session: "A"}, Globs: []string{"deep"}})
+	d := c.undo(Query{Select: store.Filter{Session: "A"}, In: Names{Paths: []store.Path{"deep"}}})
 	if len(d.Conflicts) > 0 {
 		t.Errorf("%v", names(d.Conflicts))
 	}
@@ -526,7 +526,7 @@ func TestUndoOfPathThatCannotReturnChangesNoOtherName(t *testing.T) {
 	tr := c.tr
 	c.as("", "vim", "", 5).do(tr.Write("b", "b\n"), tr.Mkdir("t", storetest.DirMode), tr.Write("t/c", "c\n"), tr.Link("t/c", "t/d"))
 	c.as("A", "sh", "t1", 10).do(tr.Rename("t/c", "t/b"), tr.Remove("t/d"), tr.Write("t/d", "d\n"), tr.Exchange("b", "t"), tr.Write("b/d", "e\n"))
-	d := c.undo(Query{Select: store.Filter{Session: "A"}, Globs: []string{"b/d"}})
+	d := c.undo(Query{Select: store.Filter{Session: "A"}, In: Names{Paths: []store.Path{"b/d"}}})
 	if len(d.Conflicts) != 1 || d.Conflicts[0].Path != "t/d" {
 		t.Errorf("%v", names(d.Conflicts))
 	}
@@ -544,7 +544,7 @@ func TestUndoOfPathBringsBothNamesToTheirFormerPaths(t *testing.T) {
 	tr := c.tr
 	c.as("", "vim", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Mkdir("d/sub", storetest.DirMode), tr.Write("d/a", "a\n"), tr.Link("d/a", "d/sub/b"), tr.Write("d/x", "x\n"))
 	c.as("A", "sh", "t1", 10).do(tr.Rename("d/a", "e"), tr.Remove("d/sub/b"), tr.Remove("d/sub"), tr.Rename("d", "f"))
-	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}, Globs: []string{"d/a"}}))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}, In: Names{Paths: []store.Path{"d/a"}}}))
 	if got := tr.Paths(func(store.Path, *storetest.File) bool { return true }); !slices.Equal(got, []store.Path{"d", "d/a", "d/sub", "d/sub/b", "f", "f/x"}) {
 		t.Errorf("there are %q", got)
 	}
@@ -558,7 +558,7 @@ func TestUndoNamesThePathToWhichADirectoryCannotReturn(t *testing.T) {
 	tr := c.tr
 	c.as("", "vim", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/f", "f\n"), tr.Write("g", "g\n"), tr.Mkdir("t", storetest.DirMode), tr.Write("t/c", "c\n"))
 	c.as("A", "sh", "t1", 10).do(tr.Exchange("g", "d"), tr.Exchange("g/f", "t"))
-	d := c.undo(Query{Select: store.Filter{Session: "A"}, Globs: []string{"d/f", "t"}})
+	d := c.undo(Query{Select: store.Filter{Session: "A"}, In: Names{Paths: []store.Path{"d/f", "t"}}})
 	var named []string
 	for _, x := range d.Conflicts {
 		named = append(named, string(x.Path)+": "+x.Why)

@@ -152,7 +152,7 @@ and flags then does nothing else. With --rollback, what it had done is reversed 
 			if !filepath.IsAbs(a) && start != "." {
 				return e.Usagef("undo: %s is in another project than %s; give one project's paths at a time", cli.Quote(a), cli.Quote(t.Base()))
 			}
-			p, err := undoPath(ctx, e, t, c, a)
+			p, err := requested(ctx, e, t, knownHere(c, *machine), a)
 			if _, ok := operationNumber(a); ok && err != nil {
 				return cli.Hintf("cachebro undo --git "+a+" undoes the git operation with that number", "%v", err)
 			}
@@ -183,32 +183,52 @@ and flags then does nothing else. With --rollback, what it had done is reversed 
 	})
 }
 
-// undoPath returns a path or pattern of the command line, relative to the project's root. Patterns
-// are relative to the working directory, as in git.
-func undoPath(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, given string) (string, error) {
-	outside := cli.UsageHint("cachebro undo --dir / "+cli.Arg(given), "undo: %s is not in the project %s", cli.Quote(given), cli.Quote(t.Base()))
-	if !text.IsGlob(given) {
-		at, err := e.LocateIn(t, given)
-		if err == nil && at.Root == t.Root { // it can fail because a symlink has replaced a directory of the path
-			return string(at.Rel), e.CheckKnown(ctx, c, at)
+// knownHere returns the client that knows which names exist in the history of a machine; "" is this
+// machine. It is nil if there is none.
+func knownHere(c *wire.Client, machine string) *wire.Client {
+	if machine != "" {
+		return nil
+	}
+	return c
+}
+
+// requested returns a path or glob of the command line, relative to the project's root. A name is a
+// path if it has no wildcards or the history knows it. Globs are relative to the working directory,
+// as in git. Without a client, names are not checked, because they are those of another machine.
+func requested(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, given string) (string, error) {
+	unknown := func(at cli.Target) error {
+		if c == nil {
+			return nil
+		}
+		return e.CheckKnown(ctx, c, at)
+	}
+	at, err := e.LocateIn(t, given)
+	if err == nil && at.Root == t.Root { // it can fail because a symlink has replaced a directory of the path
+		err := unknown(at)
+		if err == nil || !text.IsGlob(given) {
+			return string(at.Rel), err
 		}
 	}
 	p := given
-	switch {
-	case filepath.IsAbs(p):
-		if !mounts.Within(p, t.Base()) {
-			return "", outside
+	if text.IsGlob(p) && !strings.Contains(strings.TrimSuffix(p, "/"), "/") {
+		p = path.Join("**", p) // matches at any depth, as it would from the root
+	}
+	if !filepath.IsAbs(p) {
+		here, err := e.LocateIn(t, ".")
+		if err != nil {
+			return "", err
 		}
-		p = mounts.Rel(p, t.Base())
-	case len(t.Rel) > 0 && text.IsGlob(p) && !strings.Contains(strings.TrimSuffix(p, "/"), "/"):
-		p = path.Join(string(t.Rel), "**", p) // matches at any depth, as it would from the root
-	default:
-		p = path.Join(string(t.Rel), p)
+		p = filepath.Join(here.Base(), string(here.Rel), p)
 	}
-	if p == ".." || strings.HasPrefix(p, "../") {
-		return "", outside
+	if !mounts.Within(p, t.Base()) {
+		return "", cli.UsageHint("cachebro "+e.Cmd.Name()+" --dir / "+cli.Arg(given), "%s is not in the project %s", cli.Quote(given), cli.Quote(t.Base()))
 	}
-	return p, nil
+	at = t
+	at.Rel = []byte(mounts.Rel(p, t.Base()))
+	if text.IsGlob(given) {
+		return string(at.Rel), nil
+	}
+	return string(at.Rel), unknown(at)
 }
 
 // undoDir returns a directory in the project that an undo applies to. If the first absolute path is
@@ -217,7 +237,7 @@ func undoPath(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, giv
 func undoDir(e *cli.Env, args []string) string {
 	here, none := e.Locate(".")
 	for _, a := range args {
-		if !filepath.IsAbs(a) || text.IsGlob(a) {
+		if !filepath.IsAbs(a) {
 			continue
 		}
 		t, err := e.Locate(a)
@@ -279,13 +299,15 @@ func RestoreCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "restore [PATH…] --at TIME", Short: "bring files or the whole tree back to a moment",
 		Long: `Gives files the state that they had at a moment, whoever changed them since. Only files
-that differ are written. Without a PATH, the whole tree is restored.
+that differ are written. Without a PATH, the whole tree is restored. A PATH may be a glob
+such as 'src/*.go'.
 
 With --machine, files get the state that they had on another machine (see cachebro
 remote machines) at a moment of its history. Files that are not in that history are left
 alone, and so are secret and ignored files, whose contents are not sent. Owner,
 attributes and mode are left alone too, except for the executable bit.`,
 		Example: `  cachebro restore src --at 12:40
+  cachebro restore 'src/**/*.go' --at 10m
   cachebro restore --at 10m --dry-run
   cachebro restore --at session-start --session last
   cachebro restore --at 812
@@ -315,26 +337,21 @@ attributes and mode are left alone too, except for the executable bit.`,
 				return err
 			}
 		}
-		t, c, err := e.Open(ctx, cli.First(args, "."))
+		start := cli.First(args, ".")
+		if text.IsGlob(start) && !filepath.IsAbs(start) {
+			start = "."
+		}
+		t, c, err := e.Open(ctx, start)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
 		for _, a := range args {
-			other, err := e.LocateIn(t, a)
+			p, err := requested(ctx, e, t, knownHere(c, *machine), a)
 			if err != nil {
 				return err
 			}
-			if other.Root != t.Root {
-				return e.Usagef("restore: %s is in another project than %s", cli.Quote(a), cli.Quote(args[0]))
-			}
-			r.Paths = append(r.Paths, other.Rel)
-			if *machine != "" {
-				continue
-			}
-			if err := e.CheckKnown(ctx, c, other); err != nil {
-				return err
-			}
+			r.Paths = append(r.Paths, []byte(p))
 		}
 		if *machine != "" {
 			return elsewhere(ctx, e, t, c, *machine, r, f)

@@ -70,7 +70,7 @@ func request(q url.Values) (wire.PlanRequest, error) {
 	switch r.Kind {
 	case "undo":
 		for _, p := range q["path"] {
-			r.Paths = append(r.Paths, []byte(literal(p)))
+			r.Paths = append(r.Paths, []byte(p))
 		}
 		if list := q.Get("edits"); list != "" {
 			f := wire.FileEdits{Before: number(q, "before"), After: number(q, "after")}
@@ -101,24 +101,6 @@ func request(q url.Values) (wire.PlanRequest, error) {
 		return r, wire.Errorf(wire.ErrBadRequest, "", "there is no plan of this kind")
 	}
 	return r, nil
-}
-
-// literal returns a glob that matches only one path.
-func literal(path string) string {
-	if !strings.ContainsAny(path, `*?[{\`) {
-		return path
-	}
-	var b strings.Builder
-	if !strings.Contains(path, "/") {
-		b.WriteByte('/') // a glob without a slash matches names at any depth
-	}
-	for _, c := range []byte(path) {
-		if strings.IndexByte(`*?[]{}\,`, c) >= 0 {
-			b.WriteByte('\\')
-		}
-		b.WriteByte(c)
-	}
-	return b.String()
 }
 
 // plan shows what would be done.

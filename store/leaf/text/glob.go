@@ -38,15 +38,15 @@ func IsGlob(text string) bool { return strings.ContainsAny(text, `*?[{\`) }
 
 // GlobSelects reports whether a user's glob matches a path. As in a gitignore file, a glob without a
 // slash matches names at any depth. A glob with a slash matches the whole path. A directory matches
-// its whole subtree.
+// its whole subtree. As in git, a glob also matches what is named exactly so, such as app/[id].
 func GlobSelects(glob, path string) bool {
 	glob = strings.TrimSuffix(glob, "/")
 	whole := strings.Contains(glob, "/")
 	glob = strings.TrimPrefix(glob, "/")
 	if !whole {
-		glob = "**/" + glob
+		return strings.Contains("/"+path+"/", "/"+glob+"/") || covers("**/"+glob, path)
 	}
-	return covers(glob, path)
+	return strings.HasPrefix(path+"/", glob+"/") || covers(glob, path)
 }
 
 // bounded reports whether a glob is short and expands to few alternatives. It counts nested groups

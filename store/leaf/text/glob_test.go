@@ -79,6 +79,7 @@ func TestGlobSelects(t *testing.T) {
 		{"a/*.go", "a/b.go", true}, {"a/*.go", "a/c/b.go", false}, {"/*.go", "a.go", true}, {"/*.go", "a/b.go", false},
 		{"**/b.go", "a/c/b.go", true}, {"a/**", "a/c/b.go", true}, {"a/**/b.go", "a/b.go", true}, {"a/**/b.go", "b.go", false},
 		{"*.{js,ts}", "a/b.ts", true}, {"d*/", "x/dir/f", true},
+		{"app/[id]", "app/[id]/p.ts", true}, {"app/[id]", "app/i/p.ts", true}, {"[id]", "app/[id]/p.ts", true}, {"app/[id]", "app/[id]2", false},
 	} {
 		if got := GlobSelects(c.glob, c.path); got != c.want {
 			t.Errorf("%q selects %q: %v", c.glob, c.path, got)

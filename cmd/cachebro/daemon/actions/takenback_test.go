@@ -134,8 +134,8 @@ func TestTakenBack(t *testing.T) {
 	sed := w.last("sed -i x")
 	want("at first", sed, false)
 	p := undo.Planner{Store: w.st}
-	of := func(globs ...string) undo.Query {
-		return undo.Query{Select: store.Filter{Before: sed.Last + 1, After: sed.First - 1}, Globs: globs}
+	of := func(paths ...store.Path) undo.Query {
+		return undo.Query{Select: store.Filter{Before: sed.Last + 1, After: sed.First - 1}, In: undo.Names{Paths: paths}}
 	}
 
 	d, err := p.Undo(of("b"))

@@ -53,7 +53,11 @@ func (pl *Plans) changesFor(_ context.Context, q wire.PlanRequest) (out wire.Els
 
 // treeThen returns the tree that a restore of this history would make.
 func (pl *Plans) treeThen(q wire.PlanRequest) (title string, out []undo.Elsewhere, err error) {
-	paths, seq, err := pl.moment(q)
+	names, err := pl.requested(q.Paths)
+	if err != nil {
+		return "", nil, err
+	}
+	seq, err := pl.moment(q, names)
 	if err != nil {
 		return "", nil, err
 	}
@@ -68,23 +72,19 @@ func (pl *Plans) treeThen(q wire.PlanRequest) (title string, out []undo.Elsewher
 		return "", nil, wire.Errorf(wire.ErrNotFound, "cachebro log --machine NAME shows the recorded changes", "that machine's history begins after the requested moment")
 	}
 	planner := undo.Planner{Store: pl.Store}
-	all, err := planner.Then(paths, seq)
+	tree, err := planner.Then(seq)
 	if err != nil {
 		return "", nil, err
-	}
-	tree := all
-	if len(paths) > 0 { // rules above the paths count as well, so the whole tree is needed
-		tree, err = planner.Then(nil, seq)
-		if err != nil {
-			return "", nil, err
-		}
 	}
 	ignored, end, err := pl.rulesOf(tree)
 	if err != nil {
 		return "", nil, err
 	}
 	defer end()
-	for _, e := range all {
+	for _, e := range tree {
+		if names.Some() && !names.Has(e.Path) {
+			continue
+		}
 		if _, _, git := gitdir.Split(string(e.Path)); !git && !ignored(e) { // each machine has its own git files and ignored files
 			out = append(out, e)
 		}

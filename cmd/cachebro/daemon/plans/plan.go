@@ -298,8 +298,7 @@ func (pl *Plans) planRevert(ctx context.Context, q wire.PlanRequest, planner und
 	if q.Steps < 0 {
 		return nil, wire.Errorf(wire.ErrBadRequest, "", "steps back cannot be negative")
 	}
-	pl.Survey.Update(ctx, p)
-	if err := pl.Survey.UpdateBypassed(ctx); err != nil {
+	if err := pl.updateAll(ctx); err != nil {
 		return nil, err
 	}
 	back, seq := max(q.Steps, 1), uint64(0)
@@ -362,13 +361,9 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 			return uq, err
 		}
 	}
-	for _, g := range q.Paths {
-		text := strings.TrimSuffix(string(g), "/")
-		if text == "." || text == "" { // the whole project
-			uq.Globs = nil
-			break
-		}
-		uq.Globs = append(uq.Globs, text)
+	uq.In, err = pl.requested(q.Paths)
+	if err != nil {
+		return uq, err
 	}
 	ofSession := session != "" || prompt != "" || q.ToolCall != ""
 	narrowed := q.PID != 0 || q.Action != 0 || !q.Since.IsZero()
@@ -445,7 +440,15 @@ func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner un
 	if err := pl.updateAll(ctx); err != nil {
 		return nil, err
 	}
-	paths, seq, err := pl.moment(q)
+	names, err := pl.requested(q.Paths)
+	if err != nil {
+		return nil, err
+	}
+	seq, err := pl.moment(q, names)
+	if err != nil {
+		return nil, err
+	}
+	paths, err := pl.expand(names, seq)
 	if err != nil {
 		return nil, err
 	}
@@ -483,7 +486,7 @@ func (pl *Plans) update(ctx context.Context) error {
 	return pl.Survey.UpdateKnown(ctx)
 }
 
-// updateAll brings the log up to date with the files before a restore, because a restore makes no step
+// updateAll brings the log up to date with the files before a revert or restore, because these make no step
 // for a path that is already in the requested state.
 func (pl *Plans) updateAll(ctx context.Context) error {
 	for _, update := range []func(context.Context) error{pl.Survey.UpdateAll, pl.Survey.UpdateBypassed, pl.Survey.UpdateKnown} {
@@ -494,20 +497,66 @@ func (pl *Plans) updateAll(ctx context.Context) error {
 	return nil
 }
 
-// moment returns the paths that a restore requests, and the newest version at the requested moment.
-// Without paths, the whole tree is restored.
-func (pl *Plans) moment(q wire.PlanRequest) (paths []store.Path, seq uint64, err error) {
-	for _, raw := range q.Paths {
-		p, err := pl.Paths.Clean(raw)
+// requested separates the paths of a request from its globs. A name that the history knows is a path,
+// even if it contains wildcards, such as app/[id]/page.ts. The root of the project stands for
+// everything.
+func (pl *Plans) requested(names [][]byte) (out undo.Names, err error) {
+	for _, name := range names {
+		p, err := pl.Paths.Clean(name)
+		if err != nil || p == "" {
+			return undo.Names{}, err
+		}
+		isPath, err := pl.isPath(p)
 		if err != nil {
-			return nil, 0, err
+			return undo.Names{}, err
 		}
-		if p == "" {
-			paths = nil
-			break
+		if isPath {
+			out.Paths = append(out.Paths, p)
+		} else {
+			out.Globs = append(out.Globs, string(p))
 		}
-		paths = append(paths, p)
 	}
+	return out, nil
+}
+
+func (pl *Plans) isPath(name store.Path) (bool, error) {
+	if !text.IsGlob(string(name)) {
+		return true, nil
+	}
+	_, known, err := pl.Store.Current(name)
+	if known || err != nil {
+		return known, err
+	}
+	return versions.KnownDir(pl.Store, name)
+}
+
+// expand returns the requested paths, and what the requested globs select of the paths that have
+// changed since a version.
+func (pl *Plans) expand(names undo.Names, seq uint64) ([]store.Path, error) {
+	changed := map[store.Path]bool{}
+	if len(names.Globs) > 0 {
+		err := pl.Store.View(func(v *store.View) error { return v.ChangedAfter(seq, func(p store.Path) { changed[p] = true }) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	paths := names.Paths
+	for _, g := range names.Globs {
+		known := len(paths)
+		for p := range changed {
+			if text.GlobSelects(g, string(p)) {
+				paths = append(paths, p)
+			}
+		}
+		if len(paths) == known {
+			return nil, wire.Errorf(wire.ErrNotFound, "cachebro search --files PART finds names, also those of deleted files", "nothing that has changed since then matches %s", onwire.Display(store.Path(g)))
+		}
+	}
+	return paths, nil
+}
+
+// moment returns the newest version at the moment that a request for a restore names.
+func (pl *Plans) moment(q wire.PlanRequest, names undo.Names) (seq uint64, err error) {
 	switch {
 	case q.Session != "":
 		seq, err = versions.SessionStart(pl.Store, q.Session)
@@ -515,16 +564,16 @@ func (pl *Plans) moment(q wire.PlanRequest) (paths []store.Path, seq uint64, err
 		seq, err = versions.Moment(pl.Store, q.At.Seq)
 	case !q.At.At.IsZero():
 		seq, err = pl.Store.SeqAt(q.At.At)
-	case q.At.Number != 0 && len(paths) == 1:
+	case q.At.Number != 0 && len(names.Paths) == 1 && len(names.Globs) == 0:
 		var v store.Version
-		v, _, err = versions.Find(pl.Store, paths[0], q.At)
+		v, _, err = versions.Find(pl.Store, names.Paths[0], q.At)
 		if err == nil {
 			seq = v.Seq
 		}
 	default:
 		err = wire.Errorf(wire.ErrBadRequest, "give --at TIME, a version, or session-start", "name the moment to restore")
 	}
-	return paths, seq, err
+	return seq, err
 }
 
 func planOut(p *store.Plan) wire.Plan {
