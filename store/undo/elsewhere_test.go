@@ -41,6 +41,7 @@ func TestChangesFromElsewhere(t *testing.T) {
 		{Path: "gone", Was: &dir},
 		{Path: "gone/x", Was: file(0o644, "x\n")},
 		{Path: "new/empty", Was: &Side{}, Want: fileSide(0o644, "")},
+		{Path: "clash/in", Was: &Side{}, Want: fileSide(0o644, "")}, // cannot be made, and used not to be named
 	}}
 	wanted, err := Planner{Store: c.s}.Wanted(transfer)
 	if err != nil {
@@ -66,7 +67,7 @@ func TestChangesFromElsewhere(t *testing.T) {
 	for _, x := range slices.Concat(p.Conflicts, p.Lost) {
 		named[x.Path] = x.Why
 	}
-	if want := map[store.Path]string{"clash": "it was also changed here", "full": "the directory holds other files"}; !maps.Equal(named, want) {
+	if want := map[store.Path]string{"clash": "it was also changed here", "clash/in": "its directory was replaced by something else", "full": "the directory holds other files"}; !maps.Equal(named, want) {
 		t.Errorf("named %v, want %v", named, want)
 	}
 	p.Made[sha256.Sum256([]byte("dir\n"))], p.Made[sha256.Sum256(nil)] = []byte("dir\n"), []byte{} // the client has these contents

@@ -61,17 +61,19 @@ func (m *maker) aimsAt(goals []goal) (*aims, error) {
 		}
 	}
 	for i := range goals {
-		if !goals[i].want.absent() {
-			a.aimAt(&goals[i])
+		if g := &goals[i]; !g.want.absent() && !a.aimAt(g) {
+			m.conflict(store.Conflict{Path: g.path, Why: "its directory was replaced by something else"})
 		}
 	}
 	return a, nil
 }
 
-func (a *aims) aimAt(g *goal) {
+// aimAt adds the aims of a goal. It returns false if the path cannot exist, because a part of it is
+// not a directory.
+func (a *aims) aimAt(g *goal) bool {
 	c := a.place(g.path, !g.want.absent())
 	if c == nil {
-		return
+		return false
 	}
 	aim := func(c *cell, want value) {
 		if !c.same(want, a.after(c)) {
@@ -82,7 +84,7 @@ func (a *aims) aimAt(g *goal) {
 	switch {
 	case g.want.absent():
 		aim(c, value{})
-		return
+		return true
 	case n == nil, n.kind != g.want.kind(), g.want.in.Ino != 0 && n.in != g.want.in && n.nlink > 1:
 		n = a.h.newNode(g.want.kind(), store.Inode{})
 		n.beginAs(g.want)
@@ -90,12 +92,13 @@ func (a *aims) aimAt(g *goal) {
 		if of := a.of[c]; of != nil {
 			of.made = true
 		}
-		return
+		return true
 	}
 	if !n.dir() {
 		aim(&n.content, value{st: &g.want})
 	}
 	aim(&n.meta, value{st: &g.want})
+	return true
 }
 
 // place returns the cell of a path in the tree after the plan, or nil if an element of the path is

@@ -276,6 +276,17 @@ func TestRevert(t *testing.T) {
 	}
 }
 
+// A revert of a file whose directory is a file now names it as a conflict. It used to find nothing to do.
+func TestRevertBelowAFile(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/a", "1"), tr.Remove("d/a"), tr.Remove("d"), tr.Write("d", "2"))
+	p, err := Planner{Store: c.s}.Revert("d/a", 1, 0)
+	if err != nil || len(p.Steps) != 0 || len(p.Conflicts) != 1 || p.Conflicts[0].Path != "d/a" {
+		t.Fatalf("%v, %+v", err, p)
+	}
+}
+
 // A revert by a number of steps never leads to a state in which the file did not exist, or to one
 // that was undone. Versions under an earlier name count as steps too.
 func TestRevertNeverDeletes(t *testing.T) {
