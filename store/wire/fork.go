@@ -18,6 +18,7 @@ type ForkAnswer struct {
 	Shared int64      `json:"shared,omitempty"` // bytes whose disk blocks the fork shares with the project
 	Lost   []ForkLost `json:"lost,omitempty"`   // at most ForkLostMost
 	More   int        `json:"more,omitempty"`   // number of lost files that are not listed
+	Absent [][]byte   `json:"absent,omitempty"` // paths that the fork does not have although the log may, in no order: what is lost, other worktrees, ignored files
 }
 
 // ForkLost is a path that is missing in the fork, and the reason.

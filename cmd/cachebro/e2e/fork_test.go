@@ -260,6 +260,62 @@ func TestForkMergeOfModes(t *testing.T) {
 	}
 }
 
+// What a fork did not get from the project is not a deletion: a pipe, another worktree inside the
+// project, a content that the history does not have, and an ignored file, even if the fork no longer
+// ignores it. A merge used to remove such files from the project.
+func TestForkMergeLeavesWhatTheForkLacks(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, map[string]string{".gitignore": "*.ign\n", "a.txt": "a\n"})
+	p.sh("mkfifo pipe; git init -q . && git add a.txt && git -c user.name=n -c user.email=e commit -qm one && git worktree add -q wt; echo i >seen.ign; truncate -s 33M large; echo here >>large")
+	p.mount()
+	p.scanned()
+	p.sh("rm seen.ign")
+	p.cb("undo", "--yes", "--dir", p.dir) // the history has seen.ign and its content now
+	moment := p.newest()
+	p.sh("echo more >>large")
+	before := plainTree(t, p.dir)
+	for i, more := range [][]string{nil, {"--at", moment}} {
+		f := *p
+		f.dir = fmt.Sprint(p.base, "/lacks", i)
+		t.Cleanup(f.unmount)
+		if out := p.refuseOut(1, append([]string{"fork", f.dir, "--dir", p.dir}, more...)...); !strings.Contains(out, "\n  pipe: it is not a file") {
+			t.Errorf("fork %d:\n%s", i, out)
+		}
+		f.sh("echo >.gitignore; echo mine >new.txt")
+		if out := p.cb("fork", "diff", f.dir); out != "M .gitignore\nA new.txt\n" {
+			t.Errorf("fork diff %d:\n%s", i, out)
+		}
+		p.cb("fork", "merge", f.dir)
+		p.cb("undo", "--yes", "--dir", p.dir)
+		if d := differ(before, plainTree(t, p.dir)); d != "" {
+			t.Errorf("merge %d, undone:\n%s", i, d)
+		}
+	}
+}
+
+// The changes of a fork include files in directories whose names are not UTF-8, an empty file from
+// 1970, and a text of the same size and time as before. A new file is a conflict if the project has a
+// file in the place of its directory. The first two used to make every command fail that compares the
+// fork, and drop deleted the others.
+func TestForkDropOfOddChanges(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, map[string]string{"same": "1\n", "odd\xff/x": "x\n", "dir/sub/y": "y\n"})
+	p.mount()
+	p.scanned()
+	for i, c := range []struct{ name, change string }{
+		{`old`, "touch -d @0 old"},
+		{`same`, "touch -r same ../time; echo 2 >same; touch -r ../time same"},
+		{`"odd\377/x"`, "cd odd* && echo 2 >x"},
+		{`dir/sub/in`, "echo new >dir/sub/in; rm -r ../project/dir; echo file >../project/dir"},
+	} {
+		f := p.fork(fmt.Sprint("odd", i))
+		f.sh(c.change)
+		if out := p.refuse(2, "fork", "drop", f.dir); !strings.Contains(out, "not in the project: "+c.name+"\n") {
+			t.Errorf("%s:\n%s", c.name, out)
+		}
+	}
+}
+
 // A fork keeps the times of symlinks, like those of other files, and the holes of sparse files.
 func TestForkKeepsHolesAndTimesOfLinks(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -61,11 +62,15 @@ type trees struct {
 	rules   *ignore.Matcher // the fork's
 	fork    *os.Root
 	entries map[string]wire.PastEntry
-	filled  []change // new directories that contain files, after changes has run
+	absent  map[string]bool // what the project had and the fork did not get
+	filled  []change        // new directories that contain files, after changes has run
 }
 
 func openTrees(ctx context.Context, e *cli.Env, f fork) (t *trees, err error) {
-	t = &trees{f: f, entries: map[string]wire.PastEntry{}}
+	t = &trees{f: f, entries: map[string]wire.PastEntry{}, absent: map[string]bool{}}
+	for _, p := range f.from.Absent {
+		t.absent[string(p)] = true
+	}
 	defer func() {
 		if err != nil {
 			t.close()
@@ -101,7 +106,8 @@ func (t *trees) close() {
 	t.c.Close()
 }
 
-// list reads the tree of the project as it was when the fork was made.
+// list reads the tree of the project as it was when the fork was made, without what the fork did not
+// get.
 func (t *trees) list(ctx context.Context, dir string) error {
 	a, err := wire.Call[wire.PastAnswer](ctx, t.c, wire.MPast, wire.PastQuery{Seq: t.f.from.Seq, Path: []byte(dir)})
 	if err != nil {
@@ -109,6 +115,9 @@ func (t *trees) list(ctx context.Context, dir string) error {
 	}
 	for _, e := range a.Entries {
 		p := path.Join(dir, string(e.Name))
+		if t.absent[p] {
+			continue
+		}
 		if e.Mode&unix.S_IFMT == unix.S_IFDIR {
 			if gitdir.Name(string(e.Name)) || t.rules.Class(p, true) != ignore.Tracked {
 				continue
@@ -126,50 +135,13 @@ func (t *trees) list(ctx context.Context, dir string) error {
 
 // changes returns what was changed in the fork, sorted by path. It omits ignored files. It puts new
 // directories that contain files into t.filled instead, because creating the files creates them.
-func (t *trees) changes(ctx context.Context) (out []change, err error) {
+func (t *trees) changes(ctx context.Context) ([]change, error) {
+	top, err := t.readDir(".")
+	if err != nil {
+		return nil, err
+	}
 	seen := map[string]bool{}
-	err = fs.WalkDir(t.fork.FS(), ".", func(p string, d fs.DirEntry, err error) error {
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.Is(err, fs.ErrNotExist): // deleted during the walk
-			return nil
-		case err != nil:
-			return err
-		case p == ".":
-			return nil
-		case d.IsDir():
-			if gitdir.Name(d.Name()) || t.rules.Class(p, true) != ignore.Tracked {
-				return fs.SkipDir
-			}
-			seen[p] = true
-			fi, err := d.Info()
-			if err != nil {
-				return fs.SkipDir // deleted during the walk
-			}
-			ch := change{path: p, old: t.baseFile(p), new: &file{mode: modeOf(fi)}}
-			if same(ch.old, ch.new) {
-				return nil
-			}
-			if inside, err := fs.ReadDir(t.fork.FS(), p); ch.old == nil && err == nil && len(inside) > 0 {
-				t.filled = append(t.filled, ch)
-				return nil
-			}
-			out = append(out, ch)
-			return nil
-		case gitdir.Name(d.Name()) || t.rules.Class(p, false) != ignore.Tracked:
-			return nil
-		}
-		seen[p] = true
-		ch, differs, err := t.compare(p)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", cli.Quote(p), err)
-		}
-		if differs {
-			out = append(out, ch)
-		}
-		return nil
-	})
+	out, err := t.changesIn(ctx, "", top, seen)
 	for p := range t.entries {
 		if was := t.baseFile(p); !seen[p] && t.rules.Class(p, was.dir()) == ignore.Tracked {
 			out = append(out, change{path: p, old: was})
@@ -177,6 +149,55 @@ func (t *trees) changes(ctx context.Context) (out []change, err error) {
 	}
 	slices.SortFunc(out, func(a, b change) int { return strings.Compare(a.path, b.path) })
 	return out, err
+}
+
+// changesIn returns the changes of the fork's names in and below dir, and adds these names to seen.
+func (t *trees) changesIn(ctx context.Context, dir string, names []fs.DirEntry, seen map[string]bool) (out []change, err error) {
+	for _, d := range names {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		p := path.Join(dir, d.Name())
+		if gitdir.Name(d.Name()) || t.rules.Class(p, d.IsDir()) != ignore.Tracked {
+			continue
+		}
+		seen[p] = true
+		ch, differs, err := t.compare(p)
+		var inside []fs.DirEntry
+		if err == nil && d.IsDir() {
+			inside, err = t.readDir(p)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", cli.Quote(p), err)
+		}
+		switch {
+		case !differs:
+		case ch.old == nil && len(inside) > 0:
+			t.filled = append(t.filled, ch)
+		default:
+			out = append(out, ch)
+		}
+		below, err := t.changesIn(ctx, p, inside, seen)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, below...)
+	}
+	return out, nil
+}
+
+// readDir returns the names in a directory of the fork, and none if the directory was deleted.
+// fs.ReadDir would accept only names in UTF-8.
+func (t *trees) readDir(dir string) ([]fs.DirEntry, error) {
+	f, err := t.fork.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadDir(-1)
 }
 
 // baseFile returns what the fork had at a path when it was made, or nil if it had nothing.
@@ -201,7 +222,7 @@ func (t *trees) baseFile(p string) *file {
 	return f
 }
 
-// compare compares one file of the fork with its state when the fork was made.
+// compare compares one file or directory of the fork with its state when the fork was made.
 func (t *trees) compare(p string) (ch change, differs bool, err error) {
 	fi, err := t.fork.Lstat(p)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -211,16 +232,29 @@ func (t *trees) compare(p string) (ch change, differs bool, err error) {
 		return ch, false, err
 	}
 	ch = change{path: p, old: t.baseFile(p)}
-	e, ok := t.entries[p]
-	sameStat := e.Size == fi.Size() && e.Mtime == fi.ModTime().UnixNano() && ch.old.mode == modeOf(fi)
-	if ok && fi.Mode().IsRegular() && sameStat {
-		return ch, false, nil // unchanged since the fork was made
+	if ch.old != nil && t.untouched(p, fi) {
+		return ch, false, nil
 	}
 	ch.new, err = describeFile(t.fork, p)
 	if err != nil {
 		return ch, false, err
 	}
 	return ch, ch.new != nil && !same(ch.old, ch.new), nil
+}
+
+// untouched reports whether a regular file has not changed since the fork was made. The kernel sets the
+// ctime at every change. The other attributes are compared because the clock may have been set back.
+func (t *trees) untouched(p string, fi fs.FileInfo) bool {
+	e := t.entries[p]
+	if !fi.Mode().IsRegular() || modeOf(fi) != t.baseFile(p).mode {
+		return false
+	}
+	if e.Size != fi.Size() || e.Mtime != fi.ModTime().UnixNano() {
+		return false
+	}
+	var st unix.Stat_t
+	err := unix.Lstat(filepath.Join(t.f.Base(), p), &st)
+	return err == nil && st.Ctim.Nano() <= t.f.from.Made.UnixNano()
 }
 
 func modeOf(fi fs.FileInfo) uint32 {

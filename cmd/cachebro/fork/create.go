@@ -127,7 +127,7 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m newFo
 	if err != nil {
 		return m, err
 	}
-	err = wire.WriteJSON(filepath.Join(state, originFile), Origin{Root: t.Root, Fork: m.Root, Seq: m.Answer.Seq, At: m.at, Made: e.Now(), Git: m.Git != ""})
+	err = wire.WriteJSON(filepath.Join(state, originFile), Origin{Root: t.Root, Fork: m.Root, Seq: m.Answer.Seq, At: m.at, Made: e.Now(), Git: m.Git != "", Absent: m.Answer.Absent})
 	if err != nil {
 		return m, errors.Join(err, os.RemoveAll(state))
 	}

@@ -22,6 +22,8 @@ type Origin struct {
 	At   time.Time `json:"at"`   // the requested moment
 	Made time.Time `json:"made"`
 	Git  bool      `json:"git,omitempty"` // a worktree of the project's repository
+	// Absent holds the paths that the project had and the fork did not get. They are no deletions.
+	Absent [][]byte `json:"absent,omitempty"`
 }
 
 const originFile = "origin.json"

@@ -191,7 +191,15 @@ type filler struct {
 	out wire.ForkAnswer
 }
 
+// leaveOut notes that the fork does not get a path.
+func (f *filler) leaveOut(p store.Path) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.out.Absent = append(f.out.Absent, onwire.Path(p))
+}
+
 func (f *filler) reportLost(p store.Path, why string) {
+	f.leaveOut(p)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.out.Lost) == wire.ForkLostMost {
@@ -235,6 +243,7 @@ func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 		name := path.Base(string(e.Path))
 		tracked := f.tracked(e.Path, e.Mode)
 		if gitdir.Name(name) || slices.Contains(f.linked, string(e.Path)) || !f.ignored && !tracked {
+			f.leaveOut(e.Path)
 			continue
 		}
 		if e.Why != "" && !tracked && f.from != nil && f.isFile(now, name) {
@@ -259,6 +268,12 @@ func (f *filler) isFile(dir store.Path, name string) bool {
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && !f.tracked(q, st.Mode)
 }
 
+// known reports whether the log has a path now.
+func (f *filler) known(p store.Path) (found bool) {
+	err := f.store.View(func(v *store.View) (err error) { _, found, err = v.Current(p); return err })
+	return found || err != nil
+}
+
 func (f *filler) tracked(p store.Path, mode uint32) bool {
 	return f.rules == nil || f.rules.Class(string(p), mode&unix.S_IFMT == unix.S_IFDIR) == ignore.Tracked
 }
@@ -281,14 +296,25 @@ func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have 
 	for _, name := range names {
 		q := store.Path(path.Join(string(now), name))
 		gitDir := now == "" && gitdir.Name(name)
-		if have[name] || gitDir || store.OwnFile(q) || slices.Contains(f.linked, string(q)) {
+		if have[name] || gitDir || store.OwnFile(q) {
+			continue
+		}
+		if slices.Contains(f.linked, string(q)) {
+			f.leaveOut(q)
 			continue
 		}
 		st, target, err := source.LstatBeneath(f.from, string(q))
 		if err != nil {
 			continue // deleted during the copy
 		}
-		if tracked := f.tracked(q, st.Mode); tracked && !f.now || !tracked && !f.ignored {
+		tracked := f.tracked(q, st.Mode)
+		if tracked && !f.now {
+			continue
+		}
+		if !tracked && !f.ignored {
+			if st.Mode&unix.S_IFMT == unix.S_IFDIR || f.known(q) {
+				f.leaveOut(q)
+			}
 			continue
 		}
 		e := entry{live: true, source: q}
@@ -345,6 +371,7 @@ func (f *filler) entry(ctx context.Context, e entry, in *os.File, name string) e
 	case unix.S_IFREG:
 		return f.file(e, at, name)
 	case unix.S_IFSOCK: // a socket is useless without its server
+		f.leaveOut(e.Path)
 		return nil
 	}
 	f.reportLost(e.Path, "it is not a file, directory or link")
