@@ -97,46 +97,34 @@ func (g *Graph) belowLocked(dir string) []string {
 	return out
 }
 
-// matchLocked returns the files that a path or pattern of cachebro.yml matches.
+// matchLocked returns the files that a path or glob of cachebro.yml covers, sorted.
 func (g *Graph) matchLocked(pattern string) []string {
-	if strings.ContainsAny(pattern, "*?[{") {
-		var out []string
-		whole := pattern
-		if strings.HasSuffix(whole, "/") {
-			whole += "**"
-		}
-		for p := range g.files {
-			if text.MatchGlob(whole, p) {
-				out = append(out, p)
-			}
-		}
-		slices.Sort(out)
-		return out
-	}
 	if g.files[pattern] != nil {
 		return []string{pattern}
 	}
-	return g.belowLocked(strings.TrimSuffix(pattern, "/") + "/")
-}
-
-// covers reports whether one of the patterns matches a path.
-func covers(patterns []string, p string) bool {
-	for _, pat := range patterns {
-		if strings.ContainsAny(pat, "*?[{") {
-			if strings.HasSuffix(pat, "/") {
-				pat += "**"
-			}
-			if text.MatchGlob(pat, p) {
-				return true
-			}
-			continue
-		}
-		pat = strings.TrimSuffix(pat, "/")
-		if pat == "." || p == pat || strings.HasPrefix(p, pat+"/") {
-			return true
+	var out []string
+	for p := range g.files {
+		if covers([]string{pattern}, p) {
+			out = append(out, p)
 		}
 	}
-	return false
+	slices.Sort(out)
+	return out
+}
+
+// covers reports whether one of the patterns is a path, a directory that contains it, or a glob that
+// matches it. A glob that ends in a slash matches what is in the directories.
+func covers(patterns []string, p string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		name := strings.TrimSuffix(pattern, "/")
+		if name == "." || p == name || strings.HasPrefix(p, name+"/") {
+			return true
+		}
+		if name != pattern {
+			pattern += "**"
+		}
+		return text.IsGlob(pattern) && text.MatchGlob(pattern, p)
+	})
 }
 
 // summaryLocked returns one line about a node.
