@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"os"
-	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -28,10 +27,6 @@ const maxConns = 256
 // conn is the state of one connection.
 type conn struct {
 	id string
-
-	mu      sync.Mutex      // guards the fields below
-	fresh   map[string]bool // the paths that were sent since the client cleared its cache
-	cleared bool
 }
 
 // conn returns the connection of a request, or nil for an HTTP request of protocol revision
@@ -113,33 +108,54 @@ func (s *Server) codexReader(ctx context.Context, meta map[string]any) (wire.Rea
 	return wire.Reader{ToolUse: call}, true
 }
 
-// mustForce reports whether path must be sent whole, because the connection's cache was cleared and
-// path was not sent since.
-func (c *conn) mustForce(path string) bool {
-	if c == nil {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.cleared && !c.fresh[path]
-}
-
-// markSent records that path was sent after the cache was cleared.
-func (c *conn) markSent(path string) {
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cleared {
-		c.fresh[path] = true
+// renew makes a connection a new reader, which was shown nothing. A cancelled call may have recorded a
+// text as shown that the client did not get or ignores.
+func (s *Server) renew(ctx context.Context) {
+	if sess := server.ClientSessionFromContext(ctx); sess != nil {
+		s.conns.Drop(sess.SessionID())
 	}
 }
 
-func (c *conn) clear() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cleared, c.fresh = true, make(map[string]bool)
+// unknownKey identifies what was sent to a reader without the daemon's knowledge. Calls with a tool
+// use may come from any sub-agent, so they share their keys.
+type unknownKey struct{ connection, root, what string }
+
+func (c *call) unknownKey(what string) unknownKey {
+	return unknownKey{c.reader.Connection, c.s.opt.Root, what}
+}
+
+// sentUnknown notes that the reader gets a text of a file or listing of which the daemon does not know.
+// The reader may then believe another content than the daemon's record says, so its next read is full.
+func (c *call) sentUnknown(what string) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.s.unknown[c.unknownKey(what)] = true
+}
+
+// wasUnknown reports whether sentUnknown was called since the last sentWhole.
+func (c *call) wasUnknown(what string) bool {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.s.unknown[c.unknownKey(what)]
+}
+
+// sentWhole notes that the daemon has recorded a whole text for the reader.
+func (c *call) sentWhole(what string) {
+	if c.reader.Connection == "" {
+		return // another sub-agent may have got the unknown text
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	delete(c.s.unknown, c.unknownKey(what))
+}
+
+// small returns how many bytes of a text that is one of several in a result certainly reach the
+// model, or 0 if a hook reports what does.
+func (c *call) small(texts int) int {
+	if c.reader.Connection == "" {
+		return 0
+	}
+	return max(1, c.s.opt.Small/texts)
 }
 
 // hello starts the daemon before the first tool call needs it, and reports the client's session if

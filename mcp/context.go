@@ -36,19 +36,13 @@ var getContextTool = &tool{
 
 // bundle asks the daemon for a bundle, which is shorter if this reader was shown it before.
 func (c *call) bundle(ctx context.Context, q wire.ContextRequest) (*mcp.CallToolResult, error) {
-	key := "context:" + q.Ref
-	if q.Graph {
-		key = "graph:" + q.Ref
-	}
 	q.Reader, q.Tool = c.reader, c.tool.name
-	q.Pending = c.reader.ToolUse != ""
-	q.Force = q.Force || c.conn.mustForce(c.sentKey(key))
+	q.Pending, q.Small = c.reader.ToolUse != "", c.small(1)
 	var ans wire.ContextAnswer
 	out, err := c.s.backend.ask(ctx, wire.MContext, q, nil, &ans)
 	if err != nil {
 		return nil, err
 	}
-	c.conn.markSent(c.sentKey(key))
 	return textResult(compose(ans.ReadAnswer, out).text), nil
 }
 

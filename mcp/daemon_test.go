@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -289,6 +291,111 @@ func TestStatusAndMetrics(t *testing.T) {
 		if r.Error != nil || !strings.Contains(string(r.Result), want) {
 			t.Errorf("%s: %s %+v", uri, r.Result, r.Error)
 		}
+	}
+}
+
+// After cache_clear, a read of one line used to make the next read of the whole file "unchanged",
+// although the reader had lost the other lines.
+func TestClearedTextIsNotUnchanged(t *testing.T) {
+	l := liveProject(t, files{"a.txt": numbered(300, "line")})
+	p := l.connect(ProfileAll)
+	has(t, p.ok("read_file", at("a.txt")), "line 1:")
+	p.ok("cache_clear", nil)
+	p.ok("read_file", map[string]any{"path": "a.txt", "limit": 1})
+	if got := p.ok("read_file", at("a.txt")); got != numbered(300, "line") {
+		t.Errorf("after cache_clear and a read of one line: %.100q", got)
+	}
+}
+
+// The text of an absolute symlink used to count as shown under the name of its target, so a reader
+// that had never read the target was told that it had not changed.
+func TestReadOfAbsoluteLinkIsNoReadOfItsTarget(t *testing.T) {
+	l := liveProject(t, files{"a.txt": numbered(300, "line")})
+	if err := os.Symlink(l.dir+"/a.txt", l.dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	p := l.connect(ProfileAll)
+	for _, path := range []string{"link", "a.txt", "link"} {
+		if got := p.ok("read_file", at(path)); got != numbered(300, "line") {
+			t.Errorf("first read of %s: %.100q", path, got)
+		}
+	}
+	has(t, p.ok("read_file", at("a.txt")), "[unchanged")
+}
+
+// A client may cut a result of more than 8 KiB. So the texts of read_files must not count as shown if
+// they are larger together, and neither must a large listing.
+func TestLargeResultIsNotShown(t *testing.T) {
+	fs := files{}
+	for i := range 200 {
+		fs[fmt.Sprintf("dir/a-file-with-a-very-long-name-that-fills-the-listing-%d.txt", i)] = numbered(90, "line")
+	}
+	l := liveProject(t, fs)
+	p := connect(t, Options{Root: l.dir, Profile: ProfileAll, Reader: ReaderConnection, Dial: l.dial})
+	names := slices.Sorted(maps.Keys(fs))[:4]
+	p.ok("read_files", map[string]any{"paths": names})
+	for _, name := range names {
+		if got := p.ok("read_file", at(name)); got != fs[name] {
+			t.Errorf("%s after read_files: %.100q", name, got)
+		}
+		has(t, p.ok("read_file", at(name)), "[unchanged")
+	}
+	whole := p.ok("ls", at("dir"))
+	if got := p.ok("ls", at("dir")); got != whole {
+		t.Errorf("a second listing: %.100q", got)
+	}
+}
+
+// Parts of a long line are sent without the daemon. A reader that was given them believes the text
+// that they belong to, so the text before it is not "unchanged" when it comes back.
+func TestPartsOfALongLineAreRemembered(t *testing.T) {
+	before := numbered(100, "line")
+	l := liveProject(t, files{"a.txt": before})
+	p := l.connect(ProfileAll)
+	has(t, p.ok("read_file", at("a.txt")), "line 1:")
+	for _, text := range []string{strings.Repeat("a long line ", 20_000), before} {
+		if err := os.WriteFile(l.dir+"/a.txt", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.ok("read_file", at("a.txt")); !strings.HasPrefix(text, got) {
+			t.Errorf("the text %.20q is given as %.100q", text, got)
+		}
+	}
+}
+
+// lateCaller is a connection to the daemon whose answers to reads arrive when the caller has given up.
+type lateCaller struct {
+	Caller
+	answered chan struct{}
+}
+
+func (c lateCaller) Call(ctx context.Context, method string, params any, body []byte, result any) ([]byte, error) {
+	if method != wire.MRead {
+		return c.Caller.Call(ctx, method, params, body, result)
+	}
+	out, err := c.Caller.Call(context.WithoutCancel(ctx), method, params, body, result)
+	select {
+	case c.answered <- struct{}{}:
+		<-ctx.Done()
+	default:
+	}
+	return out, err
+}
+
+// If a client cancelled a read when the daemon had already recorded the text as shown, the next read
+// used to be answered by "unchanged".
+func TestCancelledTextIsNotUnchanged(t *testing.T) {
+	l := liveProject(t, files{"a.txt": numbered(100, "line")})
+	answered := make(chan struct{})
+	p := connect(t, Options{Root: l.dir, Profile: ProfileAll, Reader: ReaderConnection, Dial: func(ctx context.Context) (Caller, error) {
+		c, err := l.dial(ctx)
+		return lateCaller{c, answered}, err
+	}})
+	p.send(map[string]any{"jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": map[string]any{"name": "read_file", "arguments": at("a.txt")}})
+	<-answered
+	p.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": 77}})
+	if got := p.ok("read_file", at("a.txt")); got != numbered(100, "line") {
+		t.Errorf("after a cancelled read: %.100q", got)
 	}
 }
 

@@ -55,7 +55,7 @@ var lsTool = &tool{
 			if next > 0 {
 				t += fmt.Sprintf("\n[... items %d-%d of %d. next: ls path=%s offset=%d]", first, next-1, len(items), quote(name(rel)), next)
 			}
-			c.bookListing(ctx, t)
+			c.bookListing(ctx, listingKey(rel, a.Recursive), t)
 			return textResult(t), nil
 		}
 		return textResult(c.decideListing(ctx, rel, a.Recursive, body)), nil
@@ -65,24 +65,33 @@ var lsTool = &tool{
 // decideListing asks the daemon to compare the listing with what this reader was shown. Without an
 // answer, the whole listing is sent.
 func (c *call) decideListing(ctx context.Context, rel string, recursive bool, body string) string {
-	key := name(rel)
-	if !recursive {
-		key += "/." // differs from the key of the recursive listing
-	}
+	key := listingKey(rel, recursive)
 	req := wire.ReadRequest{Reader: c.reader, Path: []byte(key), Tool: "ls", Listing: true,
-		Force: c.conn.mustForce(c.sentKey("ls:" + key)), Pending: c.reader.ToolUse != ""}
+		Force: c.wasUnknown("ls:" + key), Small: c.small(1), Pending: c.reader.ToolUse != ""}
 	var ans wire.ReadAnswer
 	out, err := c.s.backend.try(ctx, readWait, wire.MRead, req, []byte(body), &ans)
 	if err != nil {
-		c.bookListing(ctx, body)
+		c.bookListing(ctx, key, body)
 		return body
 	}
-	c.conn.markSent(c.sentKey("ls:" + key))
+	if ans.Kind == wire.ReadFull {
+		c.sentWhole("ls:" + key)
+	}
 	return compose(ans, out).text
 }
 
-// bookListing records the tokens of a listing that was sent whole, without savings.
-func (c *call) bookListing(ctx context.Context, sent string) {
+// listingKey returns the name under which the daemon records a listing.
+func listingKey(rel string, recursive bool) string {
+	if recursive {
+		return name(rel)
+	}
+	return name(rel) + "/."
+}
+
+// bookListing records the tokens of a listing that was sent whole, without savings. It does not count
+// as shown.
+func (c *call) bookListing(ctx context.Context, key, sent string) {
+	c.sentUnknown("ls:" + key)
 	n := int64(c.s.opt.Tokens([]byte(sent)))
 	c.s.spendLater(ctx, wire.Spend{Reader: c.reader, Tool: "ls", Full: n, Sent: n, Kind: "result", Answer: wire.ReadFull}, nil)
 }

@@ -211,9 +211,6 @@ func (c *call) resolve(p string) (string, error) {
 	return filepath.Join(c.base, rel), nil
 }
 
-// sentKey returns the key under which a connection records that an item of this project was sent.
-func (c *call) sentKey(what string) string { return c.s.opt.Root + "\x00" + what }
-
 // workTree returns the top of the linked work tree that contains dir, relative to the project, or
 // "" if no work tree inside the project does.
 func workTree(project, dir string) string {

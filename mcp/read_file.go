@@ -56,7 +56,7 @@ var readFileTool = &tool{
 			return c.readPast(ctx, readArgs{rel: rel, offset: a.Offset, limit: a.Limit, byteOffset: a.ByteOffset}, a.At)
 		}
 		if a.ByteOffset > 0 {
-			t, err := c.s.readLong(readArgs{rel: rel, offset: a.Offset, byteOffset: a.ByteOffset}, c.s.most(ctx))
+			t, err := c.readLong(readArgs{rel: rel, offset: a.Offset, byteOffset: a.ByteOffset}, c.s.most(ctx))
 			if err != nil {
 				return nil, c.explain(rel, err)
 			}
@@ -93,7 +93,9 @@ type readArgs struct {
 	offset, limit int
 	force         bool
 	diffOffset    int
-	byteOffset    int // if the line with number offset is too long for one result, where in it to begin
+	byteOffset    int  // if the line with number offset is too long for one result, where in it to begin
+	uncounted     bool // the text does not count as shown
+	others        int  // the number of other files in the same result
 }
 
 // readText is the result of a read. The text comes alone and first, so that a full text is exactly
@@ -116,13 +118,23 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	s := c.s
 	req := wire.ReadRequest{
 		Reader: c.reader, Path: []byte(a.rel), Offset: a.offset, Limit: a.limit, DiffOffset: a.diffOffset, MaxTokens: s.most(ctx),
-		Force: a.force || c.conn.mustForce(c.sentKey(a.rel)), Tool: c.tool.name, Pending: c.reader.ToolUse != "",
+		Force: a.force || c.wasUnknown(a.rel), Tool: c.tool.name, Pending: c.reader.ToolUse != "", Small: c.small(1 + a.others),
 	}
-	if c.reader.Connection != "" {
-		req.Small = s.opt.Small
+	if a.uncounted {
+		req.Reader, req.Pending = wire.Reader{}, false
 	}
 	var ans wire.ReadAnswer
 	body, err := s.backend.try(ctx, readWait, wire.MRead, req, nil, &ans)
+	if errors.Is(err, wire.ErrOutside) {
+		// The daemon refuses every absolute symlink, even one to a file inside the project. So read
+		// the link's target. If that counted as shown, a read of the target under its own name, which
+		// the reader may never have seen, would be answered by "unchanged".
+		if real, terr := s.target(a.rel); terr == nil && real != a.rel {
+			c.sentUnknown(a.rel)
+			a.rel, a.uncounted = real, true
+			return c.read(ctx, a)
+		}
+	}
 	// Measure the file only if it might be too large for one result, or if this process reads it,
 	// because looking at it through the mount costs as much as everything else.
 	var p page
@@ -134,7 +146,7 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 			return readText{}, c.explain(a.rel, perr)
 		}
 		if p.long {
-			return s.readLong(a, s.most(ctx))
+			return c.readLong(a, s.most(ctx))
 		}
 		if p.limit > 0 {
 			limit = p.limit
@@ -150,16 +162,9 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	switch {
 	case ctx.Err() != nil:
 		return readText{}, ctx.Err()
-	case errors.Is(err, wire.ErrOutside):
-		// The daemon refuses every absolute symlink, even one to a file inside the project. So ask
-		// again for the link's target.
-		if real, terr := s.target(a.rel); terr == nil && real != a.rel {
-			req.Path, req.Force = []byte(real), true
-			body, err = s.backend.try(ctx, readWait, wire.MRead, req, nil, &ans)
-		}
 	case unreachable(err):
 		s.opt.Logger.Warn("read without the store", "path", a.rel, "err", err)
-		t, perr := s.readPlain(a, limit, p)
+		t, perr := c.readPlain(a, limit, p)
 		if perr != nil {
 			return readText{}, c.explain(a.rel, perr)
 		}
@@ -171,8 +176,10 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	if ans.Binary && ans.Kind == wire.ReadFull {
 		return readText{}, c.binary(a.rel)
 	}
-	c.conn.markSent(c.sentKey(a.rel))
 	if ans.Kind == wire.ReadFull {
+		if !a.uncounted && a.offset <= 1 && limit == 0 {
+			c.sentWhole(a.rel)
+		}
 		return compose(ans, body, s.encodingNote(a.rel), p.nextNote(a.rel, a.offset)), nil
 	}
 	return compose(ans, body, p.nextNote(a.rel, a.offset)), nil
@@ -222,8 +229,9 @@ func compose(ans wire.ReadAnswer, body []byte, notes ...string) readText {
 }
 
 // readPlain reads without the daemon. It returns the text itself, which never counts as shown.
-func (s *Server) readPlain(a readArgs, limit int, p page) (readText, error) {
-	b, err := s.content(a.rel)
+func (c *call) readPlain(a readArgs, limit int, p page) (readText, error) {
+	c.sentUnknown(a.rel)
+	b, err := c.s.content(a.rel)
 	if err != nil {
 		return readText{}, err
 	}
@@ -278,8 +286,9 @@ func lines(b []byte, first, limit int) ([]byte, bool) {
 
 // readLong returns a part of a line that is too long for one result, from a byte offset on. The
 // part does not count as shown.
-func (s *Server) readLong(a readArgs, most int) (readText, error) {
-	b, err := s.content(a.rel)
+func (c *call) readLong(a readArgs, most int) (readText, error) {
+	c.sentUnknown(a.rel)
+	b, err := c.s.content(a.rel)
 	if err != nil {
 		return readText{}, err
 	}

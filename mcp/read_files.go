@@ -37,7 +37,7 @@ var readFilesTool = &tool{
 					len(a.Paths)-i, len(a.Paths), c.s.most(ctx), strings.Join(quoteAll(a.Paths[i:]), ", "))
 				break
 			}
-			block, err := one.block(ctx, p)
+			block, err := one.block(ctx, p, len(a.Paths)-1)
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
@@ -61,12 +61,13 @@ var readFilesTool = &tool{
 	}),
 }
 
-func (c *call) block(ctx context.Context, p string) (string, error) {
+// block reads one of several files. others is the number of the others.
+func (c *call) block(ctx context.Context, p string, others int) (string, error) {
 	rel, err := c.resolve(p)
 	if err != nil {
 		return "", err
 	}
-	t, err := c.read(ctx, readArgs{rel: rel})
+	t, err := c.read(ctx, readArgs{rel: rel, others: others})
 	if err != nil {
 		return "", err
 	}

@@ -39,9 +39,10 @@ type hub struct {
 	mu       sync.Mutex
 	projects map[string]*Server // by root
 	windows  map[string]string  // by Codex thread: the context window that last asked
-	schema   []byte             // the tools' schemas as last sent
-	schemaOf wire.Reader        // the reader last charged for schema
-	listed   []string           // paths whose history is listed as a resource, oldest first
+	unknown  map[unknownKey]bool
+	schema   []byte      // the tools' schemas as last sent
+	schemaOf wire.Reader // the reader last charged for schema
+	listed   []string    // paths whose history is listed as a resource, oldest first
 	watchers map[server.ClientSession]*watcher
 	watching bool
 	work     sync.WaitGroup // background work that Serve waits for
@@ -78,7 +79,7 @@ func newServer(opt Options) (*Server, error) {
 	}
 	h := &hub{
 		id: randomID(), began: time.Now(), projects: make(map[string]*Server),
-		conns: cache.New[string, *conn](2*maxConns, nil), windows: make(map[string]string), watchers: make(map[server.ClientSession]*watcher),
+		conns: cache.New[string, *conn](2*maxConns, nil), windows: make(map[string]string), unknown: make(map[unknownKey]bool), watchers: make(map[server.ClientSession]*watcher),
 	}
 	s := h.project(context.Background(), opt)
 	h.start = s

@@ -144,11 +144,22 @@ func metricsText(m wire.Metrics) string {
 var cacheClearTool = &tool{
 	name: "cache_clear", title: "Forget what was sent", idempotent: true,
 	desc: "The next read of each file gives its full text. History is kept.",
-	handler: with(func(_ context.Context, c *call, _ noArgs) (*mcp.CallToolResult, error) {
-		if c.conn == nil {
+	handler: with(func(ctx context.Context, c *call, _ noArgs) (*mcp.CallToolResult, error) {
+		if c.reader == (wire.Reader{}) {
 			return textResult("cachebro does not record what this connection was sent, so every read gives the full text. History is kept"), nil
 		}
-		c.conn.clear()
+		r := c.reader
+		if _, err := c.s.backend.ask(ctx, wire.MForget, r, nil, &r); err != nil {
+			return nil, err
+		}
+		for _, s := range c.s.opened() {
+			if s == c.s {
+				continue
+			}
+			if _, err := s.backend.ask(ctx, wire.MForget, r, nil, nil); err != nil {
+				return nil, err
+			}
+		}
 		return textResult("cleared: the next read of each file gives its full text. History is kept"), nil
 	}),
 }

@@ -145,6 +145,7 @@ func (c *stdioConn) take(ctx context.Context, line []byte) (rest func()) {
 	if head.ID == nil {
 		if head.Method == string(mcp.MethodNotificationCancelled) {
 			c.cancel(head.Params.RequestID)
+			c.s.renew(ctx)
 		}
 		if r := c.handle(ctx, nil, line); r != nil {
 			c.write(r)

@@ -91,7 +91,11 @@ func (t *tool) describe(profile string) mcp.Tool {
 // cancelled call.
 func (s *Server) handler(t *tool) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		defer context.AfterFunc(ctx, func() { s.renew(ctx) })()
 		c := &call{s: s, start: s, home: s, req: req, reader: s.reader(ctx, req.Params.Meta), conn: s.conn(ctx), tool: t}
+		if ctx.Err() != nil {
+			return nil, ctx.Err() // the reader is already the new one
+		}
 		stop := c.beat(ctx)
 		res, err := c.locate(ctx)
 		if err == nil && res == nil {

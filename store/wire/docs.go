@@ -77,8 +77,9 @@ type ContextRequest struct {
 	// Anew means that everything is computed from the files, without cached results.
 	Anew bool   `json:"anew,omitempty"`
 	Tool string `json:"tool,omitempty"` // for the accounts
-	// Pending is as in ReadRequest.
+	// Pending and Small are as in ReadRequest.
 	Pending bool `json:"pending,omitempty"`
+	Small   int  `json:"small,omitempty"`
 }
 
 // ContextAnswer describes the text in the body.

@@ -31,6 +31,7 @@ const (
 	MShown      = "shown"       // Shown → Empty, body: delivered text; it is pending under a tool_use_id
 	MCommit     = "commit"      // Commit → CommitAnswer: the text that the model actually received
 	MOwnEdit    = "own-edit"    // OwnEdit → Empty, body: new content; an agent's edit through a cachebro tool
+	MForget     = "forget"      // Reader → Reader, with its session if known: the reader no longer has what it was shown
 	MGiven      = "given"       // GivenQuery → GivenAnswer: tells which of some lines cachebro itself has sent to a session
 	MSession    = "session"     // SessionEvent → SessionAnswer
 	MShared     = "shared"      // SessionQuery → what the daemon knows of the session, for another project's daemon; see package sessions

@@ -89,7 +89,7 @@ func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request, q wire
 	tool := cmp.Or(q.Tool, "get_context")
 	a, body, err := kn.Reads.Answer(ctx, r, readers.Request{
 		Reader: reader, Known: known, Path: shownAs(q), Hash: kn.Reads.Texts.Add(text), Content: func() ([]byte, error) { return text, nil },
-		Force: q.Force || q.Anew || !sure, Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: tool,
+		Force: q.Force || q.Anew || !sure, Small: q.Small, Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: tool,
 		Stub: func(base time.Time) string { return unchangedBundle(etag, base) },
 	})
 	if err != nil {

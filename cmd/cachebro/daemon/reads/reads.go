@@ -194,6 +194,17 @@ func (rd *Reads) commit(_ context.Context, r *wire.Request, q wire.Commit) (any,
 	return wire.CommitAnswer{Own: rd.Shown.Commit(reader, q.Calls)}, nil, nil
 }
 
+// forget drops the record of what a reader was shown. Its answer names the reader's session, by which
+// the daemon of another project can find the reader too. A claimed session is good enough here, because
+// a needless full text does no harm.
+func (rd *Reads) forget(_ context.Context, _ *wire.Request, q wire.Reader) (any, []byte, error) {
+	r, known := rd.ReaderOf(q, "")
+	if known {
+		rd.Shown.Event(readers.Event{Reader: r, Name: "lost"})
+	}
+	return wire.Reader{Session: string(r.Session), Agent: r.Agent, ToolUse: q.ToolUse}, nil, nil
+}
+
 // editWait bounds how long the report of an edit waits until the old content is in the store. The
 // tool has already written, and only the tool waits for the answer.
 const editWait = 100 * time.Millisecond

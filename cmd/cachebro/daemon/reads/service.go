@@ -35,6 +35,6 @@ func (rd *Reads) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		wire.MRead: onwire.WithRequest(rd.read), wire.MShown: onwire.WithRequest(rd.shownText), wire.MCommit: onwire.WithRequest(rd.commit),
 		wire.MOwnEdit: onwire.WithRequest(rd.ownEdit), wire.MGiven: onwire.WithRequest(rd.given), wire.MMetrics: onwire.Decoded(rd.Metrics),
-		wire.MSpend: onwire.WithRequest(rd.spend), wire.MIngest: onwire.WithRequest(rd.storeForTool),
+		wire.MForget: onwire.WithRequest(rd.forget), wire.MSpend: onwire.WithRequest(rd.spend), wire.MIngest: onwire.WithRequest(rd.storeForTool),
 	}
 }
