@@ -105,10 +105,7 @@ func (x *Index) workers() int {
 
 // searchable reports whether a version is a tracked regular file that may be shown.
 func (x *table) searchable(v store.Version) bool {
-	const regular = 0o100000
-	kind := v.Stat.Mode & 0o170000
-	file := kind == regular || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink
-	return file && !v.Deleted() && v.Class == 0 && !x.corpus.Secret(v.Path)
+	return v.TrackedFile() && !x.corpus.Secret(v.Path)
 }
 
 // prepare reads and analyses one file.

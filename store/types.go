@@ -2,6 +2,7 @@ package store
 
 import (
 	"strings"
+	"syscall"
 	"time"
 
 	"cachebro/store/content"
@@ -122,6 +123,14 @@ func (v Version) Deleted() bool {
 // Excluded reports whether the path is excluded from the history. The version then only records
 // that something changed at the path.
 func (v Version) Excluded() bool { return v.Class == event.Excluded }
+
+// TrackedFile reports whether the version is of an existing regular file that git tracks or would
+// track. Without a mode, the operation decides.
+func (v Version) TrackedFile() bool {
+	kind := v.Stat.Mode & syscall.S_IFMT
+	isFile := kind == syscall.S_IFREG || kind == 0 && v.Op != OpMkdir && v.Op != OpSymlink
+	return isFile && !v.Deleted() && v.Class == event.Tracked
+}
 
 // When returns the version's time.
 func (v Version) When() time.Time { return time.Unix(0, v.Time) }

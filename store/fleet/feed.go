@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/onwire"
 	"cachebro/store/remote"
 
 	"github.com/jackc/pgx/v5"
@@ -325,7 +326,7 @@ var versionColumns = []string{"machine", "seq", "time", "op", "path", "path_byte
 func versionOf(machine string, segment uint64, v store.Version) Version {
 	_, action := actionOf(v)
 	out := Version{
-		Time: v.When().UTC().Truncate(time.Microsecond), MachineID: machine, Seq: int64(v.Seq), Op: opName(v.Op), Path: plain(string(v.Path)), Other: plain(otherPath(v)),
+		Time: v.When().UTC().Truncate(time.Microsecond), MachineID: machine, Seq: int64(v.Seq), Op: onwire.OpName(v.Op), Path: plain(string(v.Path)), Other: plain(otherPath(v)),
 		Size: v.Stat.Size, Missing: plain(v.NoContent), Session: plain(string(v.Actor.Session)), Agent: plain(v.Actor.Agent), Prompt: plain(v.Actor.Prompt),
 		Comm: plain(v.Actor.Comm), prev: int64(v.Prev), segment: int64(segment), action: plain(action),
 	}

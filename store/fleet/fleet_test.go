@@ -18,6 +18,7 @@ import (
 	"cachebro/scripts/testkit/remotetest"
 	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
+	"cachebro/store/onwire"
 	"cachebro/store/portable"
 	"cachebro/store/remote"
 
@@ -214,7 +215,7 @@ func (b *box) compare(t testing.TB, d *DB) {
 		hash := store.Hash{}
 		copy(hash[:], g.Blob)
 		if uint64(g.Seq) != v.Seq || path != string(v.Path) || hash != v.Blob || g.Time.UnixMicro() != v.Time/1000 || g.Size != v.Stat.Size ||
-			g.Op != opName(v.Op) || g.Session != string(v.Actor.Session) || g.Machine != b.name {
+			g.Op != onwire.OpName(v.Op) || g.Session != string(v.Actor.Session) || g.Machine != b.name {
 			t.Fatalf("%s: version %d is %+v, not %+v", b.name, v.Seq, g, v)
 		}
 		call, told, err := b.s.Sessions.ToolCall(v.Actor.ToolCall)

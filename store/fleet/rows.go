@@ -7,7 +7,6 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/leaf/event"
-	"cachebro/store/onwire"
 	"cachebro/store/remote"
 )
 
@@ -15,8 +14,6 @@ import (
 func plain(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
 }
-
-func opName(op store.Op) string { return onwire.OpName(op) }
 
 // otherPath returns the second path of a version, or the target of a link.
 func otherPath(v store.Version) string {

@@ -194,9 +194,6 @@ func Display(p store.Path) string {
 	return visible.Name(string(p))
 }
 
-// ForModel returns a path for use in a sentence to a model.
-func ForModel(p store.Path) string { return visible.ForModel(string(p)) }
-
 // ShellName returns a path as a word of a command line that users may paste into a shell.
 func ShellName(p store.Path) string { return visible.Arg(cmp.Or(string(p), ".")) }
 

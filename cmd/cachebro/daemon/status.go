@@ -47,7 +47,7 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 	for _, g := range gaps {
 		st.Gaps = append(st.Gaps, onwire.Gap(g))
 	}
-	st.Index, st.Results = d.find.Status(), d.answers.Status(ctx)
+	st.Index, st.Results = d.find.Status(), d.answers.Status()
 	if r := d.sending.State(); r.URL != "" {
 		st.Remote = &r
 	}

@@ -33,19 +33,17 @@ type Node struct {
 	Summary string
 	Source  []string // paths and patterns; if empty, the name is the path
 	Uses    []string // names of nodes that this one depends on
-	Line    int      // 1-based
 }
 
 // Pair is a document and the code that it describes.
 type Pair struct {
 	Doc  string   // a path
 	Code []string // paths and patterns, at least one
-	Line int
 }
 
 // Problem is an entry that was left out, or an unknown key.
 type Problem struct {
-	Line int
+	Line int // 1-based
 	Text string
 }
 
@@ -158,7 +156,7 @@ func (m *Manifest) each(n *yaml.Node, what string, f func(key string, k, v *yaml
 
 func (m *Manifest) nodes(n *yaml.Node) {
 	m.each(n, "nodes", func(name string, k, v *yaml.Node) {
-		node := Node{Name: name, Line: k.Line}
+		node := Node{Name: name}
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			m.problem(k, "a node needs a name of one line")
 			return
@@ -190,7 +188,7 @@ func (m *Manifest) docs(n *yaml.Node) {
 		return
 	}
 	for _, c := range n.Content {
-		pair, before := Pair{Line: c.Line}, len(m.Problems)
+		pair, before := Pair{}, len(m.Problems)
 		m.each(c, "a pair of docs", func(key string, k, v *yaml.Node) {
 			switch key {
 			case "doc":

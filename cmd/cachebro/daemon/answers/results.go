@@ -148,7 +148,7 @@ func (an *Answers) Clear(ctx context.Context) (unreached []string) {
 const localTTL = 90 * 24 * time.Hour
 
 // Status describes the cache for cachebro status.
-func (an *Answers) Status(ctx context.Context) *wire.ResultsState {
+func (an *Answers) Status() *wire.ResultsState {
 	st := &wire.ResultsState{Stats: json.RawMessage("{}")}
 	s := an.cache.Stats()
 	maps.Copy(s.Tools, an.local.Stats().Tools)

@@ -8,10 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"cachebro/store"
-	"cachebro/store/leaf/event"
 )
 
 // digest represents a set of files. It is the sum, modulo 2^256, of one hash per file, so the
@@ -138,9 +136,7 @@ func (t *digests) set(v store.Version) {
 // hashOf hashes what a search can see of a path: its name and content. Only tracked regular files
 // count, because a search sees nothing else, and not every machine has directories in its log.
 func hashOf(v store.Version) (digest, bool) {
-	kind := v.Stat.Mode & syscall.S_IFMT
-	isFile := kind == syscall.S_IFREG || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink
-	if v.Deleted() || v.Class != event.Tracked || !isFile {
+	if !v.TrackedFile() {
 		return digest{}, false
 	}
 	h := sha256.New()

@@ -5,12 +5,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"cachebro/store"
 	"cachebro/store/knowledge/manifest"
 	"cachebro/store/leaf/cache"
-	"cachebro/store/leaf/event"
 )
 
 // Source is what the graph is made from (store.Store).
@@ -99,14 +97,7 @@ func New(o Options) *Graph {
 
 // isNode reports whether a version makes its path a node. Nodes are tracked regular files that are
 // not secret.
-func (g *Graph) isNode(v store.Version) bool {
-	kind := v.Stat.Mode & syscall.S_IFMT
-	isFile := kind == syscall.S_IFREG || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink
-	if v.Deleted() || v.Class != event.Tracked || !isFile {
-		return false
-	}
-	return !g.o.Secret(v.Path)
-}
+func (g *Graph) isNode(v store.Version) bool { return v.TrackedFile() && !g.o.Secret(v.Path) }
 
 // row is a version with the facts from its content.
 type row struct {

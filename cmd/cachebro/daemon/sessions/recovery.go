@@ -8,8 +8,8 @@ import (
 	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
 	"cachebro/store/leaf/event"
-	"cachebro/store/onwire"
 	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
 )
 
 // recovery returns what a session is told after a compaction. The Stop hook, the status line and the
@@ -31,7 +31,7 @@ func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Rec
 	}
 	for _, f := range out.Set.Files {
 		if f.Others != "" {
-			out.Changed = append(out.Changed, fmt.Sprintf("%s (%s)", onwire.ForModel(store.Path(f.Path)), f.Others))
+			out.Changed = append(out.Changed, fmt.Sprintf("%s (%s)", visible.ForModel(string(f.Path)), f.Others))
 		}
 	}
 	calls, err := ss.Store.Sessions.ToolCalls(session, 200)

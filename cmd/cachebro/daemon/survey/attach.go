@@ -66,7 +66,7 @@ func (s *Survey) heartbeat(_ context.Context, r *wire.Request, b wire.Heartbeat)
 		s.unmounted(s.scannedFor(r.Peer.PID) != nil)
 		s.Log.Info("unmounted; copies of the mount in other namespaces and processes inside the mount are still served", "pid", r.Peer.PID)
 	}
-	if s.mount.behind() && !s.baseline.running() {
+	if s.mount.behind() && !s.Scanning() {
 		s.Log.Info("changes that bypassed the mount may have been missed, so all files are checked")
 		s.baseline.request(true)
 	}
@@ -78,7 +78,7 @@ func (s *Survey) detach(_ context.Context, r *wire.Request, q wire.Detach) (any,
 	q.PID = cmp.Or(q.PID, r.Peer.PID)
 	// A mountd that ends while there is no daemon starts a daemon to report its end.
 	scanned := s.scannedFor(q.PID) != nil
-	if ours := s.mount.end(q.PID); ours || scanned && !s.mount.mounted() {
+	if ours := s.mount.end(q.PID); ours || scanned && !s.Mounted() {
 		s.unmounted(scanned)
 		s.Log.Info("mount detached", "pid", q.PID)
 		s.Ingest.Poke()

@@ -104,22 +104,22 @@ func (b *baseline) complete() time.Time {
 	return b.done
 }
 
-func (b *baseline) running() bool {
+// Scanning reports whether a scan of every file is in progress or requested.
+func (b *baseline) Scanning() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.wanted || b.cancel != nil || b.expected && b.survey.mount.mounted()
+	return b.wanted || b.cancel != nil || b.expected && b.survey.Mounted()
 }
 
-func (b *baseline) now() wire.Baseline {
+// Progress returns how far the last scan of every file has come.
+func (b *baseline) Progress() wire.Baseline {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.progress
 }
 
 // Run carries out requested scans, one at a time, and repeats a scan that failed.
-func (s *Survey) Run(ctx context.Context) { s.baseline.run(ctx) }
-
-func (b *baseline) run(ctx context.Context) {
+func (b *baseline) Run(ctx context.Context) {
 	pause := ingest.RetryFirst
 	var retry <-chan time.Time
 	for {
@@ -168,7 +168,7 @@ func (b *baseline) run(ctx context.Context) {
 		}
 		b.survey.Changed()
 		if err == nil {
-			b.survey.noteComplete(started, !b.survey.mount.mounted())
+			b.survey.noteComplete(started, !b.survey.Mounted())
 		}
 		switch {
 		case err == nil:
@@ -461,7 +461,7 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, listed sto
 	c := store.Change{Op: store.OpBaseline, Path: p, Stat: st, Time: time.Now().UnixNano(), Target: target}
 	if live {
 		c.Op, c.Actor = store.OpOutside, attribution.Outsider // changed while nothing recorded changes
-		if !sv.mount.mounted() {
+		if !sv.Mounted() {
 			c.Op = store.OpSeen
 		}
 	}
@@ -583,7 +583,7 @@ func (s *scanner) flush(ctx context.Context) error {
 // stillHas reports whether a file still has the content that was read. Through the mount, it may
 // have been written under another name, and the log may not know that both are one file.
 func (s *scanner) stillHas(c store.Change) bool {
-	if !c.HasContent || !s.b.survey.mount.mounted() {
+	if !c.HasContent || !s.b.survey.Mounted() {
 		return true
 	}
 	st, _, err := source.LstatBeneath(s.dir, string(c.Path))
@@ -629,9 +629,3 @@ func (s *Survey) RequestScan() {
 		s.baseline.request(false)
 	}
 }
-
-// Scanning reports whether a scan of every file is in progress or requested.
-func (s *Survey) Scanning() bool { return s.baseline.running() }
-
-// Progress returns how far the last scan of every file has come.
-func (s *Survey) Progress() wire.Baseline { return s.baseline.now() }

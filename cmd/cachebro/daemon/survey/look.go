@@ -66,7 +66,7 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 			}
 		}
 	}
-	mounted, attach, _ := s.mount.state()
+	mounted, attach, _ := s.MountState()
 	// An equal stat proves that the content is unchanged only if the mount cannot be bypassed,
 	// everything in the spool is in the log, and no write is in progress. Otherwise the file may
 	// have changed within the clock tick in which the version was made.
@@ -166,7 +166,7 @@ func (s *Survey) StoreFound(ctx context.Context, p store.Path, st store.Stat, co
 // noteGone stores the deletion of a path that is live in the log and disappeared while nothing
 // was mounted.
 func (s *Survey) noteGone(ctx context.Context, p store.Path) {
-	if s.mount.mounted() {
+	if s.Mounted() {
 		return
 	}
 	v, ok, err := s.Store.Current(p)

@@ -61,7 +61,7 @@ func (m *mount) begin(a wire.Attach, last *scanned, endAway func(bool) bool) (ag
 
 // identity returns the mountd that is attached.
 func (m *mount) identity() (pid int, start uint64, ok bool) {
-	if attached, _, _ := m.state(); !attached {
+	if attached, _, _ := m.MountState(); !attached {
 		return 0, 0, false
 	}
 	m.mu.Lock()
@@ -88,21 +88,21 @@ func (m *mount) heartbeat(b wire.Heartbeat) (known, unmounted bool) {
 
 // unwatched reports whether files may have changed without mountd reporting it.
 func (m *mount) unwatched() bool {
-	ok, a, _ := m.state()
+	ok, a, _ := m.MountState()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return !ok || a.Outside && !a.Watched || m.missed
 }
 
-// watched reports whether mountd reports changes that bypass the mount.
-func (m *mount) watched() bool {
-	ok, a, _ := m.state()
+// Watched reports whether mountd reports changes that bypass the mount as they happen.
+func (m *mount) Watched() bool {
+	ok, a, _ := m.MountState()
 	return ok && a.Watched
 }
 
 // behind reports whether one scan of all files is due, because mountd now reports every change but
 // may have missed earlier ones.
-func (m *mount) behind() bool { return m.watched() && m.unwatched() }
+func (m *mount) behind() bool { return m.Watched() && m.unwatched() }
 
 // scanBegins is called when a scan of every file begins. It returns how often mountd may have
 // missed changes so far.
@@ -125,9 +125,9 @@ func (m *mount) end(pid int) (ours bool) {
 	return ours
 }
 
-// state returns a copy of the mount's state, and notices a mountd that has died. If the mount was
+// MountState returns a copy of the mount's state, and notices a mountd that has died. If the mount was
 // unmounted but mountd still serves processes inside the mount, mountd does not count as attached.
-func (m *mount) state() (attached bool, a wire.Attach, b wire.Heartbeat) {
+func (m *mount) MountState() (attached bool, a wire.Attach, b wire.Heartbeat) {
 	m.mu.Lock()
 	a, b = m.attach, m.beat
 	attached = m.attached && !a.Unmounted
@@ -168,8 +168,9 @@ func (m *mount) served() bool {
 	return m.attached && m.attach.Unmounted
 }
 
-func (m *mount) mounted() bool {
-	ok, _, _ := m.state()
+// Mounted reports whether something is mounted.
+func (m *mount) Mounted() bool {
+	ok, _, _ := m.MountState()
 	return ok
 }
 
@@ -193,23 +194,10 @@ func (m *mount) reportsSince() (since int64, ok bool) {
 	return attribution.Began(start) - ingest.ClockTick, true
 }
 
-func (m *mount) mountpoint() string {
-	if ok, a, _ := m.state(); ok {
+// Mountpoint returns where the project is mounted, "" while it is not.
+func (m *mount) Mountpoint() string {
+	if ok, a, _ := m.MountState(); ok {
 		return a.Mountpoint
 	}
 	return ""
 }
-
-// Mounted reports whether something is mounted.
-func (s *Survey) Mounted() bool { return s.mount.mounted() }
-
-// Watched reports whether changes that bypass the mount are reported as they happen.
-func (s *Survey) Watched() bool { return s.mount.watched() }
-
-// MountState returns the state of the mount.
-func (s *Survey) MountState() (attached bool, a wire.Attach, b wire.Heartbeat) {
-	return s.mount.state()
-}
-
-// Mountpoint returns where the project is mounted, "" while it is not.
-func (s *Survey) Mountpoint() string { return s.mount.mountpoint() }

@@ -20,11 +20,11 @@ func TestMountBeginsAndEnds(t *testing.T) {
 	defer m.close()
 	var away atomic.Bool
 	away.Store(true)
-	if m.mounted() || m.mountpoint() != "" || beats(&m, wire.Heartbeat{}) {
+	if m.Mounted() || m.Mountpoint() != "" || beats(&m, wire.Heartbeat{}) {
 		t.Error("mounted before the first mount")
 	}
 	a := wire.Attach{PID: os.Getpid(), Mountpoint: "/m", Bypass: wire.Bypass{Outside: true}}
-	if again, ended := m.begin(a, nil, away.Swap); again || !ended || !m.mounted() || m.mountpoint() != "/m" || m.unmountedUntil() == 0 || away.Load() {
+	if again, ended := m.begin(a, nil, away.Swap); again || !ended || !m.Mounted() || m.Mountpoint() != "/m" || m.unmountedUntil() == 0 || away.Load() {
 		t.Errorf("again %v, a time without a mount ended %v", again, ended)
 	}
 	if again, ended := m.begin(a, nil, away.Swap); !again || ended || m.unmountedUntil() == 0 {
@@ -33,10 +33,10 @@ func TestMountBeginsAndEnds(t *testing.T) {
 	if !beats(&m, wire.Heartbeat{Head: 5}) {
 		t.Error("the heartbeat of a mount that is attached")
 	}
-	if _, got, beat := m.state(); got.Outside || beat.Head != 5 {
+	if _, got, beat := m.MountState(); got.Outside || beat.Head != 5 {
 		t.Errorf("%+v %+v", got, beat)
 	}
-	if m.end(1) || !m.end(os.Getpid()) || m.mounted() || m.end(os.Getpid()) {
+	if m.end(1) || !m.end(os.Getpid()) || m.Mounted() || m.end(os.Getpid()) {
 		t.Error("only its own process ends a mount, once")
 	}
 	child := exec.Command("cat")
@@ -47,14 +47,14 @@ func TestMountBeginsAndEnds(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if _, ended := m.begin(wire.Attach{PID: child.Process.Pid, Mountpoint: "/m"}, nil, away.Swap); ended || !m.mounted() || m.unmountedUntil() != 0 {
+	if _, ended := m.begin(wire.Attach{PID: child.Process.Pid, Mountpoint: "/m"}, nil, away.Swap); ended || !m.Mounted() || m.unmountedUntil() != 0 {
 		t.Error("a mountd that follows another")
 	}
 	in.Close()
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if m.mounted() {
+	if m.Mounted() {
 		t.Error("mounted by a process that has ended")
 	}
 }
@@ -74,7 +74,7 @@ func TestMountThatHasLeftIsNone(t *testing.T) {
 		t.Errorf("told twice: known %v, left %v", known, left)
 	}
 	_, since := m.reportsSince()
-	if m.mounted() || m.mountpoint() != "" || m.unmountedUntil() != 0 || since || !m.served() {
+	if m.Mounted() || m.Mountpoint() != "" || m.unmountedUntil() != 0 || since || !m.served() {
 		t.Error("mounted, though the mountpoint shows the plain project")
 	}
 	if m.end(os.Getpid()) || m.served() {
@@ -82,7 +82,7 @@ func TestMountThatHasLeftIsNone(t *testing.T) {
 	}
 	// A daemon that starts now learns that the mount has left when mountd attaches.
 	away.Store(true)
-	if _, ended := m.begin(wire.Attach{PID: os.Getpid(), Mountpoint: "/m", Bypass: wire.Bypass{Unmounted: true}}, nil, away.Swap); ended || m.mounted() || !away.Load() {
+	if _, ended := m.begin(wire.Attach{PID: os.Getpid(), Mountpoint: "/m", Bypass: wire.Bypass{Unmounted: true}}, nil, away.Swap); ended || m.Mounted() || !away.Load() {
 		t.Error("a mount that has left ends a time without one")
 	}
 }

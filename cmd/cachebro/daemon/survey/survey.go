@@ -37,8 +37,8 @@ type Options struct {
 type Survey struct {
 	Options
 
-	mount          mount
-	baseline       *baseline
+	mount
+	*baseline
 	verified       *cache.Cache[store.Path, verifiedStat]
 	lastComplete   atomic.Int64 // ns; the last moment at which the log was complete; 0 if there was none
 	unmountedSince atomic.Bool  // nothing has been mounted since lastComplete

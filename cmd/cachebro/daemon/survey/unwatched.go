@@ -116,8 +116,8 @@ func (s *Survey) covered() bool {
 // again what it changes.
 func (s *Survey) UpdateAll(ctx context.Context) error {
 	s.Ingest.WaitHead(ctx, ingest.QueryWait)
-	if s.mount.mounted() && s.lastComplete.Load() != 0 {
-		for end := time.Now().Add(scanWait); s.baseline.running() && time.Now().Before(end); {
+	if s.Mounted() && s.lastComplete.Load() != 0 {
+		for end := time.Now().Add(scanWait); s.Scanning() && time.Now().Before(end); {
 			if ok, _ := s.Ingest.Health(); !ok || !sleep.For(ctx, 2*time.Millisecond) {
 				break
 			}
@@ -129,7 +129,7 @@ func (s *Survey) UpdateAll(ctx context.Context) error {
 
 // updateUnwatched is UpdateAll without the wait.
 func (s *Survey) updateUnwatched(ctx context.Context) error {
-	if s.Absent || s.lastComplete.Load() == 0 || s.mount.mounted() || s.covered() {
+	if s.Absent || s.lastComplete.Load() == 0 || s.Mounted() || s.covered() {
 		return nil
 	}
 	// Only one search runs at a time. A caller that waited finds little to do.
@@ -149,7 +149,7 @@ func (s *Survey) updateUnwatched(ctx context.Context) error {
 // UpdateKnown records the changes of the files that are in the log. It is for projects that were
 // never mounted, in which agents read and wrote only a few files over MCP.
 func (s *Survey) UpdateKnown(ctx context.Context) error {
-	if s.Absent || s.lastComplete.Load() != 0 || s.mount.mounted() || s.covered() {
+	if s.Absent || s.lastComplete.Load() != 0 || s.Mounted() || s.covered() {
 		return nil
 	}
 	var known []store.Version
@@ -175,7 +175,7 @@ func (s *Survey) UpdateKnown(ctx context.Context) error {
 
 // UpdateBypassed records unreported changes and removals, if the mount can be bypassed.
 func (s *Survey) UpdateBypassed(ctx context.Context) error {
-	if !s.mount.mounted() || !s.mount.unwatched() {
+	if !s.Mounted() || !s.mount.unwatched() {
 		return nil
 	}
 	missing, err := s.LookAtAll(ctx)

@@ -32,7 +32,7 @@ func (s *Survey) UpdateSoon(ctx context.Context, p store.Path) (behind uint64) {
 }
 
 func (s *Survey) lookUnmounted(ctx context.Context, p store.Path) {
-	if p == "" || s.Absent || s.mount.mounted() {
+	if p == "" || s.Absent || s.Mounted() {
 		return
 	}
 	_, err := s.Look(ctx, p) // an unreported change becomes a version
@@ -70,7 +70,7 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 	if s.mount.unwatched() {
 		s.baseline.request(true)
 	}
-	for s.baseline.running() {
+	for s.Scanning() {
 		if ok, reason := s.Ingest.Health(); !ok {
 			return "files are missing: " + reason, nil
 		}
@@ -78,7 +78,7 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 			return "", ctx.Err()
 		}
 	}
-	if st := s.baseline.now(); !st.Done {
+	if st := s.Progress(); !st.Done {
 		return fmt.Sprintf("files are missing: only %d could be looked at; see %s", st.Files, wire.LogFile(s.State)), nil
 	}
 	return "", nil
@@ -99,7 +99,7 @@ func (s *Survey) RefreshWhole(ctx context.Context) string { return s.refresh(ctx
 
 func (s *Survey) refresh(ctx context.Context, noScan bool, within time.Duration) (warning string) {
 	behind := s.Ingest.Await(ctx, ingest.QueryWait)
-	mounted := s.mount.mounted()
+	mounted := s.Mounted()
 	late := fmt.Sprintf("files are being looked for, which takes longer than %.0f s, so some may be missing", within.Seconds())
 	switch {
 	case s.Absent:
@@ -110,7 +110,7 @@ func (s *Survey) refresh(ctx context.Context, noScan bool, within time.Duration)
 		late = fmt.Sprintf("not mounted, and looking for changed files takes longer than %.0f s, so the newest changes may be missing", within.Seconds())
 		s.baseline.request(true)
 	}
-	for end := time.Now().Add(within); s.baseline.running(); {
+	for end := time.Now().Add(within); s.Scanning(); {
 		if time.Now().After(end) {
 			return late
 		}
