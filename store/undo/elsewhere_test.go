@@ -84,6 +84,32 @@ func TestChangesFromElsewhere(t *testing.T) {
 	}
 }
 
+// Two names of one file here are two files in a fork. If the content changes by one name and the mode
+// by the other, the file gets both. It used to get only the change by the later name.
+func TestChangesByTwoNamesFromElsewhere(t *testing.T) {
+	for _, edited := range []store.Path{"a", "b"} {
+		c := newScene(t)
+		tr := c.tr
+		c.as("", "vim", "", 5).do(tr.Write("a", "1\n"), tr.Link("a", "b"))
+		was := fileSide(0o644, "1\n")
+		files := []Elsewhere{{Path: "a", Was: &was, Want: fileSide(0o600, "1\n")}, {Path: "b", Was: &was, Want: fileSide(0o600, "1\n")}}
+		for i := range files {
+			if files[i].Path == edited {
+				files[i].Want = fileSide(0o644, "2\n")
+			}
+		}
+		p, err := Planner{Store: c.s}.Elsewhere(store.PlanUndo, Transfer{Merge: true, Files: files, Contents: [][]byte{[]byte("2\n")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(p)
+		c.want("a", "2\n")
+		if mode := tr.Files["b"].Mode & 0o777; mode != 0o600 {
+			t.Errorf("%s was edited: the mode is %o", edited, mode)
+		}
+	}
+}
+
 // If a file was changed before anything was known about it, a listing of an earlier moment has the file,
 // with the reason why its content is unknown. The file used to be left out, so a fork of that moment
 // silently lacked it.

@@ -76,7 +76,8 @@ func (a *aims) aimAt(g *goal) bool {
 		return false
 	}
 	aim := func(c *cell, want value) {
-		if !c.same(want, a.after(c)) {
+		stays := c.same(want, c.now()) // another goal, by another name of the file, may change it
+		if !stays && !c.same(want, a.after(c)) {
 			a.of[c] = &aim{c: c, want: want, made: g.made, back: g.want.seq, took: g.took, edits: g.edits}
 		}
 	}
