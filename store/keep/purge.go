@@ -94,7 +94,7 @@ func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 	p.Unreached = append(p.Unreached,
 		"blocks that the file system or an SSD has freed but not overwritten yet",
 		"backups and snapshots of the state directory",
-		"the file itself, which is only in the project")
+		"the file itself and git's copies of it, which are only in the project")
 	if len(p.Elsewhere) > 0 {
 		p.Unreached = append(p.Unreached, fmt.Sprintf("%d other paths with the same content", len(p.Elsewhere)))
 	}

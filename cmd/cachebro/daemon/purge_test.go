@@ -105,8 +105,12 @@ func TestPurgeReachesEverything(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(p.root, "keys")); err != nil {
 		t.Fatal(err)
 	}
+	kept := filepath.Join(wire.GitDir(p.state), "objects") // a purge does not look into them, and used not to say so
+	if err := os.MkdirAll(kept, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	a := ask[wire.StoreAnswer](p, c, wire.MStore, wire.StoreRequest{Do: "purge", Path: []byte("keys")})
-	for _, want := range []string{"purged keys", "overwritten in the spool", "not reached: exports", "not reached: command lines"} {
+	for _, want := range []string{"purged keys", "rm -r " + filepath.Dir(kept) + "\n", "overwritten in the spool", "not reached: exports", "not reached: command lines"} {
 		if !strings.Contains(a.Text, want) {
 			t.Errorf("it does not say %q:\n%s", want, a.Text)
 		}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
 	"cachebro/store"
 	"cachebro/store/keep"
 	"cachebro/store/leaf/spool"
+	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
 
@@ -52,6 +54,10 @@ func (td *Tidy) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	}
 	td.Changed()
 	r.Spooled = erased
+	kept := wire.GitDir(td.State)
+	if names, err := os.ReadDir(kept); err == nil && len(names) > 0 {
+		unreached = append(unreached, "what git removed and cachebro undo --git may need, such as objects with the content; to delete all of it: rm -r "+onwire.ShellName(store.Path(kept)))
+	}
 	r.Unreached = append(append(unreached, r.Unreached...), "command lines, prompts and notes that mention it",
 		"exports, and copies in a remote, that were made before")
 	return r, nil
