@@ -82,7 +82,7 @@ func TestSharedByContent(t *testing.T) {
 	b := newBench(t, map[string]string{"a.txt": "one\n", "b.txt": "two\n", "d/x": "x\n", "d/y": "y\n", "d/sub/z": "z\n", "empty": "",
 		"go.mod": "module m\n\ngo 1.21\n", "m.go": "package m\n\nfunc F() int { return 1 }\n", "c/stamp.c": "__TIMESTAMP__\n", "c/plain.c": "int main(void) { return 0; }\n",
 		"m_test.go": "package m\n\nimport \"testing\"\n\nfunc TestF(t *testing.T) {\n\tif F() != 1 {\n\t\tt.Fatal()\n\t}\n}\n"})
-	b.env = append(b.env, "GOCACHE="+os.Getenv("GOCACHE"), "GOFLAGS=-mod=mod", "GOTOOLCHAIN=local", "GOMODCACHE="+os.Getenv("GOMODCACHE"))
+	b.env = append(b.env, "GOCACHE="+goCache(t), "GOFLAGS=-mod=mod", "GOTOOLCHAIN=local", "GOMODCACHE="+os.Getenv("GOMODCACHE"))
 	for i := range 40 {
 		b.write("many/"+strings.Repeat("n", i+1), "many\n")
 	}

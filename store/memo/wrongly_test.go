@@ -300,7 +300,7 @@ func TestEverydayIsRepeated(t *testing.T) {
 	b := newBench(t, map[string]string{"a.txt": "one\n", "d/x.txt": "two\n", "go.mod": "module m\n\ngo 1.21\n", "m.go": "package m\n\nfunc F() int { return 1 }\n",
 		"m_test.go": "package m\n\nimport (\n\t_ \"net\"\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestF(t *testing.T) {\n\tif _, err := os.Open(os.DevNull); err != nil || F() != 1 {\n\t\tt.Fatal()\n\t}\n}\n", "Makefile": "all:\n\t@cat a.txt\n", "c/x.c": "int main(void) { return 0; }\n",
 		".gitignore": "*.o\n__pycache__/\n"})
-	b.env = append(b.env, "GOCACHE="+os.Getenv("GOCACHE"), "GOFLAGS=-mod=mod", "GOTOOLCHAIN=local", "GOMODCACHE="+os.Getenv("GOMODCACHE"))
+	b.env = append(b.env, "GOCACHE="+goCache(t), "GOFLAGS=-mod=mod", "GOTOOLCHAIN=local", "GOMODCACHE="+os.Getenv("GOMODCACHE"))
 	for _, script := range []string{"git init -q", "git add .", "git -c user.name=t -c user.email=t@example.org commit -qm x"} {
 		cmd := exec.Command("sh", "-c", script)
 		cmd.Dir, cmd.Env = b.root, b.env
