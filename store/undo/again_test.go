@@ -3,6 +3,7 @@ package undo
 import (
 	"errors"
 	"maps"
+	"slices"
 	"testing"
 
 	"cachebro/scripts/testkit/storetest"
@@ -265,8 +266,8 @@ func TestUndoOfTheOwnPlansOnAnothersFile(t *testing.T) {
 	c.as("B", "vim", "t3", 11).do(tr.Write("b/a", "2\n"))
 	c.as("A", "sh", "t4", 10).do(tr.Write("b/a", "3\n"), tr.Link("b/a", "b/b"))
 	p = c.undo(Query{Select: store.Filter{Session: "A"}})
-	if len(p.Conflicts) > 0 {
-		t.Errorf("named %+v", p.Conflicts)
+	if named := names(p.Conflicts); !slices.Equal(named, []string{"b: the directory holds other files"}) {
+		t.Errorf("named %q", named)
 	}
 	c.carry(p)
 	c.want("b/a", "2\n")

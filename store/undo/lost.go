@@ -19,6 +19,7 @@ type problem struct {
 	c     *cell // the cell that has the problem, see nameCells; nil: only the path is known
 	size  int64 // size of a lost content in bytes
 	stays *node // a file that does not move to the path and has another path after the plan; nil: none
+	inUse bool  // it is a directory that stays only because of other files in it
 }
 
 func (m *maker) conflict(x store.Conflict) {

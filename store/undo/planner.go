@@ -35,6 +35,8 @@ type Draft struct {
 	Partly bool
 	// Newest is the newest version of the undone action, for an undo of the last action.
 	Newest store.Version
+
+	inUse int // number of Conflicts that are directories which stay only because of other files in them
 }
 
 type maker struct {
@@ -117,6 +119,9 @@ func (p Planner) make(kind string, find func(*maker) (*aims, error)) (*Draft, er
 		named := [2]string{string(x.Path), x.Why}
 		if !listed[named] { // two cells of a file may have the same conflict
 			m.plan.Conflicts = append(m.plan.Conflicts, x.Conflict)
+			if x.inUse {
+				m.plan.inUse++
+			}
 		}
 		listed[named] = true
 	}

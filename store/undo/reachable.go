@@ -339,7 +339,7 @@ func (c *cell) again(n *node) *aim {
 // keep handles a node that would not exist after the plan, although others have changed it since the
 // undone facts placed it. The node stays in the first free entry that ever held it, preferably one
 // that the undone facts gave it. It is listed as a conflict, except a directory that stays only
-// because of files that others put into it.
+// because of what is listed itself.
 func (s *settling) keep(n *node) error {
 	a := s.a
 	if n == a.h.root || n.continuesAs != nil || s.after.has(n) {
@@ -371,7 +371,7 @@ func (s *settling) keep(n *node) error {
 			s.conflictAt(a.h, &n.content, store.Conflict{Why: "changed since", Actor: f.v.Actor, Time: f.v.Time})
 		case former != nil:
 			s.conflictAt(a.h, &n.content, store.Conflict{Why: fmt.Sprintf("it cannot return to %q", string(a.h.title(former)))})
-		case !rest.put:
+		case rest.unlisted:
 			s.conflictAt(a.h, &n.content, store.Conflict{Why: "the directory holds other files"})
 		}
 		if s.bringBack(n, places) {
@@ -402,6 +402,7 @@ func (s *settling) bringBack(n *node, places []holding) (found bool) {
 			s.a.of[p.c] = p.c.again(n)
 		}
 		found, plan = true, p.v.Plan
+			s.conflicts[len(s.conflicts)-1].inUse = true
 	}
 	s.changed = s.changed || found
 	return found
@@ -614,9 +615,9 @@ func (a *aims) aimFor(c *cell) *aim {
 
 // remains says what remains in a directory that should be removed.
 type remains struct {
-	any    bool // something remains
-	others bool // the directory must stay because of it
-	put    bool // somebody is known to have put part of it there
+	any      bool // something remains
+	others   bool // the directory must stay because of it
+	unlisted bool // part of it is not itself listed as something that stays
 }
 
 func (m *maker) remaining(a *aims, d *node) (rest remains, err error) {
@@ -625,7 +626,7 @@ func (m *maker) remaining(a *aims, d *node) (rest remains, err error) {
 			rest.any = true
 			stayed := n.dir() || a.of[c] != nil || a.kept[n]
 			rest.others = rest.others || stayed || a.setByOthers(c)
-			rest.put = rest.put || !a.foundWith(c, n)
+			rest.unlisted = rest.unlisted || !a.kept[n]
 		}
 	}
 	p, ok := a.h.dirPath(d)
@@ -641,22 +642,11 @@ func (m *maker) remaining(a *aims, d *node) (rest remains, err error) {
 		if dir == p && unread {
 			rest.any = true
 			put := v.Op != store.OpBaseline || v.Plan != ""
-			rest.others, rest.put = rest.others || put, rest.put || put
+			rest.others, rest.unlisted = rest.others || put, true
 		}
 		return nil
 	})
 	return rest, err
-}
-
-// foundWith reports whether nobody is known to have put a node into an entry, because it was there
-// when the entry was first seen.
-func (a *aims) foundWith(c *cell, n *node) bool {
-	for i := a.h.effective(c, len(c.facts)-1); i >= 0; i = a.h.effective(c, i-1) {
-		if c.facts[i].node == n {
-			return c.facts[i].found
-		}
-	}
-	return c.found.Seq != 0
 }
 
 // setByOthers reports whether somebody else gave an entry its present value. The undone facts may have

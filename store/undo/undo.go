@@ -60,15 +60,16 @@ func (p Planner) Undo(q Query) (*Draft, error) {
 			}
 			return a, err
 		})
-		if err != nil || !q.Last || len(d.Steps)+len(d.Conflicts) > 0 {
+		if err != nil || !q.Last || len(d.Steps)+len(d.Conflicts) > d.inUse {
 			return d, err
 		}
 		named, err := p.alreadyListed(d)
 		if err != nil || !named {
 			return d, err
 		}
-		// Nothing can be done about the last action: it removed everything that it made, or an
-		// earlier undo of it has already listed everything that is lost. Try the action before it.
+		// Nothing can be done about the last action: it removed everything that it made, only directories
+		// that others use are left of it, or an earlier undo of it has already listed everything that is
+		// lost. Try the action before it.
 		for seq := range sel {
 			tried[seq] = true
 		}
@@ -139,7 +140,7 @@ func (p Planner) Redo(id string, merge, force bool) (*Draft, error) {
 			return nil, err
 		}
 		d, err := p.backOut("redo of: ", id, merged, merge, force)
-		if err != nil || len(d.Steps)+len(d.Conflicts)+len(d.Lost) > 0 {
+		if err != nil || len(d.Steps)+len(d.Conflicts)+len(d.Lost) > d.inUse {
 			return d, err
 		}
 		passed[id] = true // nothing of that plan is left to redo

@@ -20,9 +20,7 @@ func (o *Oracle) settle(out *Outcome) {
 	// stay changes goals so that the given nodes stay in the tree, and reports whether it did.
 	stay := func(nodes []int, after map[Cell]Value) (changed bool) {
 		for _, n := range nodes {
-			if o.kind[n] != unix.S_IFDIR || out.touched[n] > o.placed(out, n) {
-				out.Conflicts[Cell{EntryCell, n, ""}] = "changed since"
-			}
+			out.Conflicts[Cell{EntryCell, n, ""}] = "changed since"
 			if !tried[n] && o.bringBack(out, n, after) {
 				tried[n] = true
 				return true
