@@ -103,9 +103,10 @@ type Return struct {
 	Kind uint8  `cbor:"8,keyasint,omitempty"` // kind of the cell; 0 in plans of older programs: all cells
 	Was  uint64 `cbor:"2,keyasint,omitempty"` // newest version of the cell when the plan was made
 	Back uint64 `cbor:"3,keyasint,omitempty"`
-	// Made means that the state is a merge and equals no version.
+	// Made means that the state is a merge and equals no version, or that the path gets a file anew. In
+	// the latter case Back is a version of that file.
 	Made bool `cbor:"4,keyasint,omitempty"`
-	// For a merged state, Took is the newest version that was undone in it. If only some edits were
+	// For such a state, Took is the newest version that was undone in it. If only some edits were
 	// undone, Edits holds their numbers. Part is true if those edits have no numbers.
 	Took  uint64 `cbor:"5,keyasint,omitempty"`
 	Edits []int  `cbor:"6,keyasint,omitempty"`
@@ -127,8 +128,8 @@ type Cell struct {
 	Was  uint64 // the newest version of the cell when the plan was made
 	Back uint64 // the version whose value is restored; 0: the state before the first version
 	From uint64 // the oldest version that is undone in the cell; 0: see Back
-	Made bool   // the value is merged and equals no version
-	Took uint64 // for a merged value, the newest version that is undone in it
+	Made bool   // the value is merged and equals no version, or the entry gets a file anew: Back is a version of it
+	Took uint64 // if Made, the newest version that is undone in the cell; 0: none
 	Gone bool   // the file or directory no longer exists afterwards
 }
 

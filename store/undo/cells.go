@@ -133,7 +133,7 @@ type past struct {
 	entryOf map[uint64]*cell // the entry that each version changes
 	// excludedIn holds, for each version of an excluded path, the directory that the path was in.
 	excludedIn map[uint64]*node
-	planCells  map[string]map[*cell]store.Cell // what plans record about cells, for plans looked up so far
+	plans      map[string]plannedCells // what plans record about cells, for plans looked up so far
 	all        []*node
 	sure       map[store.Path]bool // paths that were read
 	owns       map[store.Path][]*store.Version
@@ -155,7 +155,7 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 	for {
 		h = &past{
 			m: m, lo: lo, nodes: make(map[store.Inode]*node, len(paths)), bySeq: make(map[uint64]*node, 2*len(paths)), entryOf: make(map[uint64]*cell, 2*len(paths)), excludedIn: map[uint64]*node{},
-			planCells: map[string]map[*cell]store.Cell{}, sure: make(map[store.Path]bool, len(paths)), owns: make(map[store.Path][]*store.Version, len(paths)),
+			plans: map[string]plannedCells{}, sure: make(map[store.Path]bool, len(paths)), owns: make(map[store.Path][]*store.Version, len(paths)),
 			leaving: map[arrival]*node{},
 		}
 		h.root = h.bareDir()
@@ -240,7 +240,7 @@ func (h *past) addPlanFacts(plan string) {
 	if err != nil {
 		return
 	}
-	for c, r := range h.planCells[plan] {
+	for c, r := range h.plans[plan].cells {
 		to, known := h.plannedFact(r, c, len(c.facts))
 		if !known || c.kind == entryCell || r.Gone && len(c.of.entries) > 0 {
 			continue

@@ -14,10 +14,10 @@ import (
 type aim struct {
 	c     *cell
 	want  value
-	made  bool   // want is a merge, or comes from another machine
-	back  uint64 // the version that recorded the wanted value; 0: none
+	made  bool   // want is a merge, comes from another machine, or is a node that the entry gets anew
+	back  uint64 // the version that recorded the wanted value, or the wanted node; 0: none
 	from  uint64 // the oldest version that is undone; 0: none
-	took  uint64 // for a merge: the newest version that is undone
+	took  uint64 // if made: the newest version that is undone; 0: none
 	edits []int  // the edits of version took that are undone; nil: all
 	part  bool   // single lines are left alone
 }
@@ -254,7 +254,7 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]pr
 				delete(a.of, at)
 			}
 		case a.after(to).node == nil:
-			a.of[to] = &aim{c: to, want: value{node: n}, made: true}
+			a.of[to] = a.anew(to, n)
 			if c.now().node == n {
 				a.of[c] = &aim{c: c, made: true}
 			}

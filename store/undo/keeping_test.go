@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"maps"
 	"testing"
 
 	"cachebro/scripts/testkit/storetest"
@@ -180,4 +181,44 @@ func TestUndoKeepsAFileBeforeALaterDirectory(t *testing.T) {
 	c.undoTwice()
 	c.want("c", "4\n")
 	c.want("b/f", "5\n")
+}
+
+// Session A exchanged a file that B had changed with another one. B removed its new name, and A another
+// one, and made a new file in its place. An undo brings the file back to that name. That used to count as
+// if B had not removed the name, so that a second undo also undid the exchange.
+func TestBringingAFileBackCancelsNothingOfOthers(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "vim", "t1", 11).do(tr.Write("b", "1\n"))
+	c.as("A", "sh", "t2", 10).do(tr.Write("a", "2\n"))
+	c.as("B", "chmod", "t3", 11).do(tr.Chmod("a", 0o700))
+	c.as("A", "sh", "t4", 10).do(tr.Exchange("a", "b"), tr.Link("b", "c"))
+	c.as("B", "rm", "t5", 11).do(tr.Remove("b"))
+	c.as("A", "sh", "t6", 12).do(tr.Remove("c"), tr.Write("b", "3\n"))
+	was := tr.Shape()
+	d := c.undoTwice()
+	c.want("a", "1\n")
+	c.want("b", "2\n")
+	redo, err := Planner{Store: c.s}.Redo(d.ID, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(redo)
+	if now := tr.Shape(); !maps.Equal(now, was) {
+		t.Errorf("after the redo:\n%s", shape(now))
+	}
+}
+
+// Session A moved a directory out of one that B removed then. An undo makes that one again, and the
+// directory returns into it. The undo used to leave the directory where it was, and to make an empty one.
+func TestUndoMovesADirectoryBackIntoARemovedOne(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "sh", "t1", 11).do(tr.Mkdir("e", storetest.DirMode), tr.Mkdir("e/b", storetest.DirMode), tr.Write("e/b/b", "1\n"))
+	c.as("A", "sh", "t2", 10).do(tr.Rename("e/b", "a"), tr.Remove("a/b"))
+	c.as("B", "rmdir", "t3", 11).do(tr.Remove("e"))
+	if d := c.undoTwice(); len(d.Conflicts) > 0 {
+		t.Error(names(d.Conflicts))
+	}
+	c.want("e/b/b", "1\n")
 }

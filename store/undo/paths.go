@@ -140,7 +140,7 @@ func (a *aims) place(p store.Path, making bool) *cell {
 func (a *aims) lastDir(c *cell) *aim {
 	for i := len(c.facts) - 1; i >= 0; i-- {
 		if n := c.before(i).node; n != nil && n.dir() && len(n.entries) == 0 && !a.restoresDir(n) {
-			return c.again(n)
+			return a.again(c, n)
 		}
 	}
 	return nil

@@ -6,7 +6,7 @@ import "cachebro/store"
 func (h *past) restoredNode(v *store.Version, c *cell) *node {
 	if r, ok := h.planCell(v.Plan, c); ok {
 		if r.Made {
-			return nil
+			return h.nodeAt(r.Back).latest()
 		}
 		if i, known := h.plannedFact(r, c, len(c.facts)); known {
 			return c.before(i + 1).node
@@ -20,25 +20,36 @@ func (h *past) restoredNode(v *store.Version, c *cell) *node {
 			return cur
 		}
 	}
-	return nil
+	// The plan gave the node an entry that it never held before, and may have had no version.
+	return h.nodeAt(h.plans[v.Plan].nodes[v.Path]).latest()
+}
+
+// plannedCells holds what a plan records about cells.
+type plannedCells struct {
+	cells map[*cell]store.Cell
+	nodes map[store.Path]uint64 // by the path of an entry: a version of the node that it got
 }
 
 // planCell returns what a plan records about a cell, or false if nothing.
 func (h *past) planCell(plan string, c *cell) (store.Cell, bool) {
-	cells, asked := h.planCells[plan]
+	planned, asked := h.plans[plan]
 	if !asked {
-		h.planCells[plan] = nil
 		if p, err := h.m.store.Journal.Plan(plan); err == nil && p.Since > 0 {
-			cells = map[*cell]store.Cell{}
-			h.planCells[plan] = cells
+			planned = plannedCells{map[*cell]store.Cell{}, map[store.Path]uint64{}}
 			for _, r := range p.Cells {
 				if of := h.cellOf(r.Kind, r.Was); of != nil {
-					cells[of] = r
+					planned.cells[of] = r
+				}
+			}
+			for _, r := range p.Returns {
+				if r.Kind == entryCell && r.Made {
+					planned.nodes[r.Path] = r.Back
 				}
 			}
 		}
+		h.plans[plan] = planned
 	}
-	r, ok := cells[c]
+	r, ok := planned.cells[c]
 	return r, ok
 }
 
@@ -46,7 +57,7 @@ func (h *past) planCell(plan string, c *cell) (store.Cell, bool) {
 // not.
 func (h *past) recordsCells(plan string) bool {
 	h.planCell(plan, nil)
-	return h.planCells[plan] != nil
+	return h.plans[plan].cells != nil
 }
 
 // plannedFact looks, among the facts of a cell before fact i, for the one that set the value which

@@ -154,6 +154,16 @@ func (s *settling) keepInside() error {
 // dropEntries drops aims for entries that cannot hold the wanted node, or whose present node must not
 // be removed.
 func (s *settling) dropEntries() error {
+	// First restore directories. Otherwise one that moves into such a directory would count as removed.
+	for _, g := range s.a.sorted() {
+		needs := s.a.of[g.c] == g && g.want.node != nil && !s.after.has(g.c.dir)
+		if needs && !s.now.has(g.c.dir) {
+			s.needDir(g)
+		}
+	}
+	if s.changed {
+		return nil
+	}
 	keeps := false // whether a directory stays after all, with what is in it
 	for _, g := range s.a.sorted() {
 		if s.a.of[g.c] != g || g.c.kind != entryCell {
@@ -197,7 +207,7 @@ func (s *settling) needDir(g *aim) {
 	switch home := s.homeOf(s.a, g.c.dir); {
 	case s.a.restoresDir(g.c.dir): // the parent directory is restored as well
 	case home != nil && s.a.isFree(home):
-		s.a.of[home] = home.again(g.c.dir)
+		s.a.giveBack(home, g.c.dir)
 		s.changed = true
 	default:
 		why := "its directory was replaced by something else"
@@ -214,7 +224,7 @@ func (s *settling) needDir(g *aim) {
 func (s *settling) intoSuccessor(g *aim) bool {
 	for _, dir := range s.successors(g.c.dir, nil) {
 		if c := s.a.h.entry(dir, g.c.name); s.a.isFree(c) {
-			s.a.of[c] = &aim{c: c, want: g.want, made: true}
+			s.a.of[c] = s.a.anew(c, g.want.node)
 			return true
 		}
 	}
@@ -326,14 +336,33 @@ func sameOperation(a, b *store.Version) bool {
 	return a.Time == b.Time || a.Plan != "" && a.Plan == b.Plan
 }
 
-// again returns the aim that gives an entry the node n, which the entry held before.
-func (c *cell) again(n *node) *aim {
-	for i := len(c.facts) - 1; i >= 0; i-- {
-		if c.before(i).node == n {
-			return &aim{c: c, want: value{node: n}, back: c.seq(i), from: c.facts[i].seqs[0]}
+// giveBack makes an entry hold the node n after the plan.
+func (a *aims) giveBack(c *cell, n *node) {
+	delete(a.of, c)
+	if c.now().node != n {
+		a.of[c] = a.again(c, n)
+	}
+}
+
+// again returns the aim that gives an entry the node n, which the entry does not hold now. If others have
+// changed the entry since, the aim does not count as a return to its former value. Otherwise it would
+// cancel what they did, and a second undo would then undo more.
+func (a *aims) again(c *cell, n *node) *aim {
+	i := c.lastIndex(func(f *fact) bool { return f.node == n })
+	if i < 0 && c.base.node != n {
+		return a.anew(c, n)
+	}
+	for j := a.h.effective(c, len(c.facts)-1); j > i; j = a.h.effective(c, j-1) {
+		if !a.sel(&c.facts[j]) {
+			return a.anew(c, n)
 		}
 	}
-	return &aim{c: c, want: value{node: n}, made: true}
+	return &aim{c: c, want: value{node: n}, back: c.seq(i + 1), from: c.facts[i+1].seqs[0]}
+}
+
+// anew returns the aim that gives an entry the node n as a new value.
+func (a *aims) anew(c *cell, n *node) *aim {
+	return &aim{c: c, want: value{node: n}, made: true, back: n.meta.seq(len(n.meta.facts)), took: c.newest(a.sel)}
 }
 
 // keep handles a node that would not exist after the plan, although others have changed it since the
@@ -373,6 +402,7 @@ func (s *settling) keep(n *node) error {
 			s.conflictAt(a.h, &n.content, store.Conflict{Why: fmt.Sprintf("it cannot return to %q", string(a.h.title(former)))})
 		case rest.unlisted:
 			s.conflictAt(a.h, &n.content, store.Conflict{Why: "the directory holds other files"})
+			s.conflicts[len(s.conflicts)-1].inUse = true
 		}
 		if s.bringBack(n, places) {
 			return nil
@@ -390,22 +420,28 @@ func (s *settling) keep(n *node) error {
 	return nil
 }
 
-// bringBack gives a node the first free place, and the others that the same plan gave it at once. It
-// returns false if no place is free.
+// bringBack gives a node the first free place outside of its own subtree, and the others that the same
+// plan gave it at once. It returns false if there is none.
 func (s *settling) bringBack(n *node, places []holding) (found bool) {
 	plan := ""
 	for _, p := range places {
-		if !s.a.isFree(p.c) || found && (plan == "" || p.v.Plan != plan) {
+		if !s.a.isFree(p.c) || s.a.inSubtree(p.c.dir, n, nil) || found && (plan == "" || p.v.Plan != plan) {
 			continue
 		}
-		if delete(s.a.of, p.c); p.c.now().node != n {
-			s.a.of[p.c] = p.c.again(n)
-		}
+		s.a.giveBack(p.c, n)
 		found, plan = true, p.v.Plan
-			s.conflicts[len(s.conflicts)-1].inUse = true
 	}
 	s.changed = s.changed || found
 	return found
+}
+
+// inSubtree reports whether directory d is n or in its subtree after the plan. below holds the
+// directories on the way to d, because the plan may put each of two directories into the other one.
+func (a *aims) inSubtree(d, n *node, below []*node) bool {
+	below = append(slices.Clip(below), d)
+	return d == n || slices.ContainsFunc(d.names, func(c *cell) bool {
+		return a.after(c).node == d && !slices.Contains(below, c.dir) && a.inSubtree(c.dir, n, below)
+	})
 }
 
 // undoneFacts returns the facts of a cell that are undone, newest first. For an undo, facts that are

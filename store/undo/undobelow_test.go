@@ -724,3 +724,77 @@ func filesReturnIntoSuccessor(t *testing.T, by, kind string, large store.Path) {
 		t.Errorf("%s, by %s, %s: after the redo:\n%s", kind, by, large, shape(now))
 	}
 }
+
+// A file that an undo returned into the successor of its directory is still the same file. It used to
+// count as a new one, so an undo of an earlier change of it left it as it was.
+func TestFileInSuccessorOfItsDirectoryIsTheSame(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "sh", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/f", "1\n"))
+	c.as("A", "vim", "t1", 10).do(tr.Write("d/f", "2\n"))
+	c.as("B", "rm", "t2", 11).do(tr.Remove("d/f"), tr.Remove("d"))
+	c.as("", "sh", "", 5).do(tr.Mkdir("d", storetest.DirMode))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "B"}}))
+	c.want("d/f", "2\n")
+	d := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(d.Conflicts) > 0 {
+		t.Error(names(d.Conflicts))
+	}
+	c.carry(d)
+	c.want("d/f", "1\n")
+}
+
+// A directory that an undo leaves because others use it is reported. An undo of a move out of .git used
+// to report it only until the move was redone, and an undo of mkdir never. The undo of the last action
+// nevertheless goes on to the action before it, because nothing else can be done about the directory.
+func TestUndoNamesADirectoryThatOthersUse(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10).do(tr.Write("a", "1\n"))
+	c.as("A", "sh", "t2", 20).do(tr.Mkdir("d", storetest.DirMode), tr.Mkdir("d/e", storetest.DirMode), tr.Write("d/f", "1\n"))
+	c.as("B", "vim", "t3", 11).do(tr.Write("d/e/g", "2\n"))
+	for range 2 {
+		d := c.undo(Query{Select: store.Filter{ToolCall: "t2"}})
+		if named := names(d.Conflicts); !slices.Equal(named, []string{"d/e: the directory holds other files"}) {
+			t.Errorf("named %q", named)
+		}
+		c.carry(d)
+		if again := names(c.undo(Query{Select: store.Filter{ToolCall: "t2"}}).Conflicts); !slices.Equal(again, names(d.Conflicts)) {
+			t.Errorf("named again %q", again)
+		}
+		d, err := Planner{Store: c.s}.Redo(d.ID, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(d)
+	}
+	for range 2 {
+		c.carry(c.undo(Query{Select: store.Filter{Session: "A"}, Last: true}))
+	}
+	if tr.Files["a"] != nil || tr.Files["d/f"] != nil {
+		t.Errorf("after two undos of the last action:\n%s", show(tr.Clone()))
+	}
+	for range 2 {
+		d, err := Planner{Store: c.s}.Redo("", false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(d)
+	}
+	c.want("a", "1\n")
+	c.want("d/f", "1\n")
+}
+
+// Session A renamed a directory, and B moved the directory above its former name into it. An undo cannot
+// put the directory there, so it stays. It used to report the impossible path, too.
+func TestUndoKeepsADirectoryOutOfItself(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "sh", "t1", 11).do(tr.Mkdir("b", storetest.DirMode))
+	c.as("A", "sh", "t2", 10).do(tr.Mkdir("b/a", storetest.DirMode), tr.Rename("b/a", "c"))
+	c.as("B", "mv", "t3", 11).do(tr.Rename("b", "c/b"))
+	d := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if named := names(d.Conflicts); len(d.Steps) > 0 || !slices.Equal(named, []string{"c: the directory holds other files"}) {
+		t.Errorf("steps %+v, named %q", d.Steps, named)
+	}
+}

@@ -112,7 +112,7 @@ func (out *Outcome) places(n int) bool {
 }
 
 // bringBack restores a node at the place that the oldest of the undone facts gave it, or else at
-// its last place. If a plan gave it several places at once, it gets all of them.
+// its last place, but not in its own subtree. If a plan gave it several places at once, it gets all of them.
 func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 	var had []Fact
 	for _, f := range o.Facts {
@@ -127,7 +127,7 @@ func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 	}
 	had = slices.DeleteFunc(had, func(f Fact) bool {
 		_, decided := out.Goals[f.Cell]
-		return after[f.Cell].Set || out.Conflicts[f.Cell] != "" && !decided
+		return after[f.Cell].Set || out.Conflicts[f.Cell] != "" && !decided || inSubtree(after, f.Cell.Node, n, nil)
 	})
 	for _, f := range had {
 		if f.Op != had[0].Op {
@@ -140,12 +140,28 @@ func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 			}
 		}
 		out.Goals[f.Cell], out.cancels[f.Cell] = f.Value, o.since(f.Cell, last+1)
+		changed := func(g Fact) bool { return out.cancels[f.Cell][g.Seq] && !out.chosen[g.Seq] }
+		if len(out.chosen) > 0 && slices.ContainsFunc(out.facts, changed) {
+			out.cancels[f.Cell] = nil // an undo does not cancel what others did
+		}
 		if o.Cells(o.ops)[f.Cell] == f.Value {
 			delete(out.Goals, f.Cell)
 			delete(out.cancels, f.Cell)
 		}
 	}
 	return len(had) > 0
+}
+
+// inSubtree reports whether directory d is n or in its subtree. below holds the directories on the way
+// to d.
+func inSubtree(after map[Cell]Value, d, n int, below []int) bool {
+	below = append(slices.Clip(below), d)
+	for c, v := range after {
+		if c.Kind == EntryCell && v.Node == d && !slices.Contains(below, c.Node) && inSubtree(after, c.Node, n, below) {
+			return true
+		}
+	}
+	return d == n
 }
 
 // heldSince reports whether a fact still had its effect when the first of the undone facts happened, or
