@@ -260,6 +260,25 @@ func TestForkMergeOfModes(t *testing.T) {
 	}
 }
 
+// In the project, a file gets a second name that the fork gave to another file. The merge changes the
+// file as the fork changed the file of its first name, and names the second as a conflict. It used to
+// take the content by the second name, and crashed.
+func TestForkMergeIntoALinkedFile(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, map[string]string{"b": "1\n2\n3\n", "z": "z\n"})
+	p.mount()
+	p.scanned()
+	f := p.fork("linked")
+	f.sh("echo other >a; sed -i s/1/one/ b; echo z >>z")
+	p.sh("ln b a; echo 4 >>b")
+	if out := p.refuseOut(1, "fork", "merge", f.dir); !strings.Contains(out, "M b (merged with") || !strings.Contains(out, "conflict: a: ") || !strings.Contains(out, "merged 2 files") {
+		t.Errorf("merge:\n%s", out)
+	}
+	if got := p.read("a") + p.read("b") + p.read("z"); got != strings.Repeat("one\n2\n3\n4\n", 2)+"z\nz\n" {
+		t.Errorf("merged: %q", got)
+	}
+}
+
 // What a fork did not get from the project is not a deletion: a pipe, another worktree inside the
 // project, a content that the history does not have, and an ignored file, even if the fork no longer
 // ignores it. A merge used to remove such files from the project.

@@ -21,8 +21,9 @@ import (
 type merge struct {
 	*trees
 	project *os.Root
-	changed map[string]change // by path: the fork's changes that the project does not have yet; other hard links of these files are keys too
+	changed map[string]change // by path: the fork's changes that the project does not have yet
 	plan    wire.Plan
+	made    map[int]change // by the number of a step: the change that it makes; none for a directory made for files
 }
 
 // planMerge asks the project's daemon what a merge would change.
@@ -31,7 +32,7 @@ func (t *trees) planMerge(ctx context.Context, e *cli.Env, project *os.Root) (*m
 	if err != nil {
 		return nil, err
 	}
-	m := &merge{trees: t, project: project, changed: map[string]change{}}
+	m := &merge{trees: t, project: project, changed: map[string]change{}, made: map[int]change{}}
 	moved := movedFrom(all)
 	of := wire.Elsewhere{Held: true}
 	for _, ch := range all {
@@ -88,25 +89,35 @@ func (t *trees) planMerge(ctx context.Context, e *cli.Env, project *os.Root) (*m
 	m.plan.ID, m.plan.Kind = fmt.Sprintf("merge-%d", os.Getpid()), "merge"
 	m.plan.Conflicts = m.left(slices.Concat(m.plan.Conflicts, m.plan.Lost))
 	for _, s := range m.plan.Steps {
-		m.addName(string(s.Path))
+		m.made[s.N] = m.changeOf(s)
 	}
 	return m, err
 }
 
-// addName adds name to changed if it is another hard link of a changed file, because a step may use
-// either name.
-func (m *merge) addName(name string) {
-	at, err := m.project.Lstat(name)
-	if _, known := m.changed[name]; known || err != nil || !at.Mode().IsRegular() {
-		return
+// changeOf returns the change that a step makes. A file that has several names in the project may be
+// several files in the fork, so the change may have another path than the step.
+func (m *merge) changeOf(s wire.PlanStep) change {
+	own, known := m.changed[string(s.Path)]
+	if known && (s.Do != "write" || own.makes(s.Hash)) {
+		return own
+	}
+	at, err := m.project.Lstat(string(s.Path))
+	if err != nil || !at.Mode().IsRegular() {
+		return own
 	}
 	for _, ch := range m.changed {
-		if fi, err := m.project.Lstat(ch.path); err == nil && os.SameFile(at, fi) {
-			m.changed[name] = ch
-			return
+		fi, err := m.project.Lstat(ch.path)
+		if err != nil || !os.SameFile(at, fi) {
+			continue
+		}
+		if b, err := m.content(ch, s.Hash); s.Do != "write" || err == nil && text.Hash(b) == s.Hash {
+			return ch
 		}
 	}
+	return own
 }
+
+func (ch change) makes(hash string) bool { return ch.new != nil && ch.new.hash == hash }
 
 // left returns the conflicts, except those of directories that were deleted in the fork. They stay in
 // the project because of the other files in them.
@@ -120,10 +131,10 @@ func (m *merge) left(all []wire.Conflict) []wire.Conflict {
 // paths returns the changes of the fork that a merge would make or list as conflicts.
 func (m *merge) paths() (out []string) {
 	for _, s := range m.plan.Steps {
-		out = append(out, m.changed[string(s.Path)].path)
+		out = append(out, m.made[s.N].path)
 	}
 	for _, x := range m.plan.Conflicts {
-		out = append(out, m.changed[string(x.Path)].path)
+		out = append(out, string(x.Path))
 	}
 	out = slices.DeleteFunc(out, func(p string) bool { return p == "" }) // directories made for files
 	slices.Sort(out)
@@ -155,31 +166,32 @@ func movedFrom(all []change) map[string]string {
 	return moved
 }
 
-func (m *merge) content(s wire.PlanStep) ([]byte, error) {
-	ch := m.changed[string(s.Path)]
-	if !m.mixes(s) {
+// content returns the content that a change gives a file of the project: the fork's, if it has the
+// given hash, or the fork's changes merged into the present content.
+func (m *merge) content(ch change, hash string) ([]byte, error) {
+	if ch.makes(hash) {
 		return ch.new.read()
 	}
-	was, err := ch.old.read()
-	if err != nil {
-		return nil, err
-	}
-	want, err := ch.new.read()
-	if err != nil {
-		return nil, err
+	sides := [2][]byte{}
+	for i, f := range []*file{ch.old, ch.new} {
+		if f == nil || f.read == nil {
+			return nil, errors.New("the fork has no text to merge")
+		}
+		b, err := f.read()
+		if err != nil {
+			return nil, err
+		}
+		sides[i] = b
 	}
 	now, err := m.project.ReadFile(ch.path)
 	if err != nil {
 		return nil, err
 	}
-	return diff.Merge(was, want, now)
+	return diff.Merge(sides[0], sides[1], now)
 }
 
 // mixes reports whether a step writes a content that combines the changes of both sides.
-func (m *merge) mixes(s wire.PlanStep) bool {
-	ch := m.changed[string(s.Path)]
-	return s.Do == "write" && ch.new != nil && s.Hash != ch.new.hash
-}
+func (m *merge) mixes(s wire.PlanStep) bool { return s.Do == "write" && !m.made[s.N].makes(s.Hash) }
 
 // carryOut makes the changes in the project. They are recorded as changes by this process, so an
 // undo treats them as one action.
@@ -190,7 +202,7 @@ func (m *merge) carryOut(ctx context.Context, dir string) (apply.Result, error) 
 	}
 	return apply.Plan(ctx, dir, m.plan, apply.Work{
 		Fetch: func(_ context.Context, ns []int) ([][]byte, error) {
-			b, err := m.content(steps[ns[0]])
+			b, err := m.content(m.made[ns[0]], steps[ns[0]].Hash)
 			return [][]byte{b}, err
 		},
 		After: func(int) error { return nil },
@@ -252,7 +264,7 @@ func (m *merge) print(e *cli.Env, into cli.Target, o options) error {
 		case letter == "D":
 			sign, do = letter, "remove"
 		}
-		name := cmp.Or(m.changed[string(s.Path)].path, string(s.Path))
+		name := cmp.Or(m.made[s.N].path, string(s.Path))
 		lines = append(lines, sign+" "+cli.Quote(name)+note)
 		steps = append(steps, map[string]string{"path": name, "do": do})
 	}
