@@ -53,14 +53,14 @@ type Recorder struct {
 	// mu guards the fields below.
 	mu       sync.Mutex
 	resolver resolver
-	tracks   map[string]*track             // by root
-	dirs     map[string]event.Inode        // directories that are in the histories; see knowDir
-	roots    map[string]rooted             // by directory
-	entries  map[string]*entry             // by path
-	pending  []*entry                      // paths to look at after the calls on them have run, in the order of the calls
-	ops      []*op                         // calls on names whose effect has not been seen yet
-	calling  map[uint32]*entry             // by thread: the entry that the thread's last call opens for writing, makes or alters
-	writable map[*fusefs.Process]openFiles // cache of holder during settleAll
+	tracks   map[string]*track      // by root
+	dirs     map[string]event.Inode // directories that are in the histories; see knowDir
+	roots    map[string]rooted      // by directory
+	entries  map[string]*entry      // by path
+	pending  []*entry               // paths to look at after the calls on them have run, in the order of the calls
+	ops      []*op                  // calls on names whose effect has not been seen yet
+	calling  map[uint32]*entry      // by thread: the entry that the thread's last call opens for writing, makes or alters
+	opened   opened
 }
 
 // rooted caches the history to which the files of a directory belong.
@@ -84,6 +84,7 @@ type entry struct {
 	listed  bool            // the entry is in pending
 	writers []fusefs.Caller // the processes that opened the file for writing, newest last
 	closed  bool            // at the last look, none of the writers had the file open or was opening it
+	mapped  bool            // the file was mapped, so its content may have changed although its times have not
 	altered bool            // the file's mode, owner or attributes may have changed too
 	arrives bool            // a file that is not in this history is about to be moved to the path
 	last    event.Stat      // the state at the last look
@@ -109,7 +110,7 @@ func timeOf(r *spool.Record) time.Time { return time.Unix(0, r.Time) }
 // New returns a Recorder with the user's own history open. New first records the changes that a
 // killed recorder had seen and not yet recorded.
 func New(o Options) (*Recorder, error) {
-	r := &Recorder{o: o, places: o.Places, resolver: resolver{places: o.Places}, tracks: map[string]*track{}, dirs: map[string]event.Inode{}, roots: map[string]rooted{}, entries: map[string]*entry{}, calling: map[uint32]*entry{}}
+	r := &Recorder{o: o, places: o.Places, resolver: resolver{places: o.Places}, tracks: map[string]*track{}, dirs: map[string]event.Inode{}, roots: map[string]rooted{}, entries: map[string]*entry{}, calling: map[uint32]*entry{}, opened: opened{filters: filters(os.Getpid())}}
 	r.callers = fusefs.NewCallers(r.described)
 	r.resolver.tracks = r.tracks
 	var err error
@@ -440,9 +441,9 @@ func (r *Recorder) look(n *notifier.Notice, c notifier.Call, by fusefs.Caller, o
 		return err
 	}
 	path, err := n.Path(c.Dir, c.Path, c.WithoutPath)
-	throughDescriptor := path == "" && c.Op == notifier.Change && c.Path < 0
-	if throughDescriptor { // the file was opened under a name that has since been removed
-		path = fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[c.Dir]))
+	throughDescriptor := path == "" && c.Op == notifier.Change && c.Dir >= 0
+	if throughDescriptor { // the name is empty (AT_EMPTY_PATH), or the name under which the file was opened has since been removed
+		path = n.Descriptor(c.Dir)
 	}
 	if err != nil || path == "" && c.Op != notifier.Hard {
 		return err
@@ -752,12 +753,21 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 			r.losing(eb, b, by, event.OpRename)
 		}
 	} else {
-		r.parents(b.path)
+		newName(r, a, b)
 	}
 	if o.a == o.b {
 		ea.file.moving(o.a.rel(b.path))
 	}
 	r.addOp(o)
+}
+
+// newName records the directory of a name that a file with the name from is about to get. In the
+// history, the record of a directory must come before those of the names in it.
+func newName(r *Recorder, from, to spot) {
+	r.parents(to.path)
+	if dir := filepath.Dir(to.path); dir != filepath.Dir(from.path) {
+		r.knowDir(r.trackOf(to.path), dir)
+	}
 }
 
 // arrives handles the new name of a file that is about to be moved and is in no history.
@@ -791,6 +801,6 @@ func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	e := r.current(a, by)
 	e.recordState(a)
 	r.recordWritten(e, a.st)
-	r.parents(b.path)
+	newName(r, a, b)
 	r.addOp(&op{op: event.OpLink, from: a, to: b, a: t, b: t, file: e.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID})
 }

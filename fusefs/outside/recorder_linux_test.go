@@ -18,6 +18,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/limits"
@@ -486,6 +487,40 @@ func TestAlteredAfterNameIsLost(t *testing.T) {
 	}
 	changes, _ := p.told()
 	if want := (told{{event.OpUnlink, "one"}, {event.OpChmod, "two"}}).sorted(); !slices.Equal(changes, want) {
+		t.Errorf("reported %v, want %v", changes, want)
+	}
+}
+
+// TestAlteredWithoutName: the mode or an attribute of a file is changed by a call with an empty name and
+// the file's descriptor, or by one of the newer calls for attributes. Such a change used to be missing.
+func TestAlteredWithoutName(t *testing.T) {
+	p := newPlace(t)
+	for _, name := range []string{"one", "two"} {
+		p.write(name, "first")
+	}
+	if err := os.Mkdir(p.path("dir"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f := p.descriptor("one")
+	p.see(unix.SYS_FCHMODAT2, [6]uint64{uint64(f.Fd()), 0, 0o600, unix.AT_EMPTY_PATH})
+	if err := f.Chmod(0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(p.path("dir"))
+	p.see(unix.SYS_FCHMODAT2, [6]uint64{at(), 0, 0o700, unix.AT_EMPTY_PATH})
+	if err := os.Chmod(".", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.see(unix.SYS_SETXATTRAT, [6]uint64{at()}, "two")
+	if err := os.Chmod(p.path("two"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := p.told()
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.names, b.names) })
+	if want := (told{{event.OpChmod, "dir"}, {event.OpChmod, "one"}, {event.OpChmod, "two"}}); !slices.Equal(changes, want) {
 		t.Errorf("reported %v, want %v", changes, want)
 	}
 }
@@ -970,6 +1005,83 @@ func TestWrittenBesideOthers(t *testing.T) {
 	}
 }
 
+// TestInherited: a process opens a file for writing and closes it, but a process to which it passed the
+// descriptor still writes to the file, as a program does whose output another one directs to a file. Or
+// the file is only mapped. The later writes used to count as those of somebody else.
+func TestInherited(t *testing.T) {
+	for name, start := range map[string]func(*place, *os.File) (write func()){
+		"descriptor": func(p *place, f *os.File) func() {
+			child := exec.Command("sh", "-c", "read -r x; printf later")
+			child.Stdout = f
+			gate, err := child.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			startFiltered(t, child)
+			return func() {
+				if err := errors.Join(gate.Close(), child.Wait()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"mapping": func(p *place, f *os.File) func() {
+			p.r.opened.filters = -1 // so that this process counts as one of a tree
+			m, err := unix.Mmap(int(f.Fd()), 0, 5, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m[0] = 'F' // from now on, the kernel does not notice what is written to the page
+			return func() {
+				p.r.entries[p.path("one")].when = time.Now().Add(-2 * opFor)
+				p.r.Settle()
+				copy(m, "later")
+				if err := unix.Munmap(m); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		p := newPlace(t)
+		p.write("one", "first")
+		f := p.opened("one")
+		write := start(p, f)
+		f.Close()
+		p.r.entries[p.path("one")].when = time.Now().Add(-2 * opFor)
+		p.r.Settle()
+		if p.r.entries[p.path("one")].closed {
+			t.Errorf("%s: the file is taken for closed", name)
+		}
+		write()
+		if err := p.r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if changes, contents := p.told(); !contents["later"] || !slices.Contains(changes, change{event.OpWrite, "one"}) {
+			t.Errorf("%s: reported %v, kept %v", name, changes, contents)
+		}
+	}
+}
+
+// startFiltered starts a command whose processes have one seccomp filter more than this process, as
+// those of a tree have.
+func startFiltered(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	started := make(chan error)
+	onThread(func() {
+		prog := unix.SockFprog{Len: 1, Filter: &notifier.Allow}
+		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		if err == nil {
+			err = unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0)
+		}
+		if err == nil {
+			err = cmd.Start()
+		}
+		started <- err
+	})
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestOpening: a file may be examined while it is being opened, before the writer's descriptor
 // exists. Such a file was once reported as empty, and not examined again because no process had it
 // open.
@@ -1035,6 +1147,48 @@ func TestDirectoryMadeAgain(t *testing.T) {
 		}
 	}); err != nil || files != 2 {
 		t.Errorf("%d removals: %v", files, err)
+	}
+}
+
+// TestNewNameInUnknownDirectory: a file is moved or linked into a directory in which nothing has been
+// recorded yet. The directory must be recorded first. Its record used to follow, so in the history the
+// directory had lost the new name, and an undo left it there.
+func TestNewNameInUnknownDirectory(t *testing.T) {
+	for name, act := range map[string]func(p *place){
+		"move": func(p *place) {
+			p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, "f", "d/f")
+			os.Rename(p.path("f"), p.path("d/f"))
+		},
+		"link": func(p *place) {
+			p.see(unix.SYS_LINKAT, [6]uint64{at(), 0, at()}, "f", "d/f")
+			os.Link(p.path("f"), p.path("d/f"))
+		},
+	} {
+		p := newPlace(t)
+		p.write("f", "x")
+		if err := os.Mkdir(p.path("d"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		act(p)
+		p.open("d/f", unix.O_WRONLY)
+		if err := p.r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		dir, file := 0, 0
+		n := 0
+		p.each(func(_ *spool.Reader, rec *spool.Record) {
+			n++
+			switch {
+			case rec.Kind != spool.KindVersion:
+			case p.path("d") == "/"+rec.Path:
+				dir = n
+			case p.path("d/f") == "/"+rec.Path2:
+				file = n
+			}
+		})
+		if dir == 0 || file < dir {
+			t.Errorf("%s: the directory is record %d, the name in it is record %d", name, dir, file)
+		}
 	}
 }
 

@@ -29,11 +29,11 @@ func (r *Recorder) Settle() {
 // settleAll settles entries whose last field was just updated. It reads the list of a process's
 // open files only once. Reading it for each entry was a quarter of the cost of making a file.
 func (r *Recorder) settleAll(all []*entry) {
-	r.writable = map[*fusefs.Process]openFiles{}
+	r.opened.cache = map[*fusefs.Process]openFiles{}
 	for _, e := range all {
 		r.settle(e)
 	}
-	r.writable = nil
+	r.opened.cache = nil
 }
 
 // quietFor is how long a file must be unchanged to count as closed.
@@ -102,7 +102,7 @@ func (r *Recorder) settle(e *entry) {
 		}
 	}()
 	st, exists := lstat(e.path)
-	nothingYet := waited && exists == (e.known.Ino != 0) && (!exists || unchanged(st, e.known))
+	nothingYet := waited && !e.mapped && exists == (e.known.Ino != 0) && (!exists || unchanged(st, e.known))
 	only := e.altered || e.known.Ino == 0 // no descriptor shows later what the call did
 	if nothingYet && (time.Since(e.when) < opFor || only && r.inCall(e)) {
 		e.waits = true // look again later, because the call may not have run yet
@@ -212,7 +212,7 @@ func (r *Recorder) altered(e *entry, st event.Stat, held bool) {
 			by = e.by
 		}
 		closed := fusefs.Closed{File: e.file, Caller: by, Writer: by, Op: event.OpWrite, Stat: st, TailFrom: -1, LastPath: e.file.Path(), Idle: held, Time: e.when}
-		if same {
+		if same && (held || !e.mapped) {
 			closed.TailFrom = st.Size
 		}
 		e.track.capture.Closed(closed)

@@ -56,38 +56,103 @@ func (r *Recorder) recordWritten(e *entry, st event.Stat) bool {
 	return false
 }
 
-// holder returns the index of the newest writer that still has the file open for writing, or -1. st is
-// the file's present state.
+// holder returns the index of the newest writer that still has the file open for writing, or -1. If
+// only other processes of a tree still have the file open, because they inherited or received the
+// writer's descriptor, holder returns the index of the newest writer. st is the file's present state.
 func (r *Recorder) holder(e *entry, st event.Stat) int {
-	if e.closed { // every later open is a call, which adds a writer
+	if e.closed || len(e.writers) == 0 || !isRegular(st) { // every later open is a call, which adds a writer
 		return -1
 	}
+	err := leased(e.path)
+	if err == nil {
+		return -1
+	}
+	old := unchanged(st, e.last)
 	for i := len(e.writers) - 1; i >= 0; i-- {
 		by := e.writers[i].Proc
-		if by == nil {
-			continue
-		}
-		open, looked := r.writable[by]
-		if !looked || !unchanged(st, e.last) {
-			open = writable(by.PID)
-		}
-		if r.writable != nil && !looked {
-			r.writable[by] = open
-		}
-		if !open.has(e.path, st) {
+		if by == nil || !r.opened.by(by, old).has(e.path, st) {
 			continue
 		}
 		if now, err := procfs.ReadStat(int(by.PID)); err == nil && now.Start == by.Start { // no other process has got the pid
 			return i
 		}
 	}
+	if err != unix.EAGAIN {
+		return -1
+	}
+	inTrees := r.opened.by(nil, old)
+	mapped := inTrees.mapped[e.path]
+	e.mapped = e.mapped || mapped
+	if mapped || inTrees.has(e.path, st) {
+		return len(e.writers) - 1
+	}
 	return -1
 }
 
-// openFiles holds the files that a process has open for writing.
+// leased takes a read lease on a file and drops it again. The kernel refuses the lease with EAGAIN
+// if any process has the file open or mapped for writing, and with other errors if the file belongs
+// to another user or cannot have leases. A process that opens the file at the same moment waits until
+// the lease is dropped.
+func leased(path string) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+	return err
+}
 
+// opened finds out which files processes have open for writing. The Recorder's mu guards it.
+type opened struct {
+	filters int                           // number of this process's seccomp filters
+	cache   map[*fusefs.Process]openFiles // during settleAll, the answers so far; otherwise nil
+}
+
+// by returns the files that a process has open for writing. If p is nil, it returns the files that
+// any process of a tree has open or mapped for writing. A cached answer is used if old is set.
+func (o *opened) by(p *fusefs.Process, old bool) openFiles {
+	files, cached := o.cache[p]
+	if cached && old {
+		return files
+	}
+	files = openFiles{map[string]bool{}, map[string]bool{}, map[event.Inode]bool{}}
+	if p != nil {
+		files.addOpen(p.PID)
+	} else {
+		for _, pid := range procfs.All() {
+			if filters(pid) > o.filters {
+				files.addOpen(uint32(pid))
+				files.addMapped(pid)
+			}
+		}
+	}
+	if o.cache != nil && !cached {
+		o.cache[p] = files
+	}
+	return files
+}
+
+// filters returns the number of a process's seccomp filters. Each process of a tree has more of them
+// than a recorder.
+func filters(pid int) int {
+	status, err := procfs.Read(pid, "status")
+	if err != nil {
+		return 0
+	}
+	for name, value := range procfs.Fields(status) {
+		if name == "Seccomp_filters" {
+			n, _ := strconv.Atoi(value)
+			return n
+		}
+	}
+	return 0
+}
+
+// openFiles holds the files that processes have open for writing.
 type openFiles struct {
 	paths   map[string]bool
+	mapped  map[string]bool
 	unnamed map[event.Inode]bool // files that have lost the name under which they were opened
 }
 
@@ -95,14 +160,28 @@ func (o openFiles) has(path string, st event.Stat) bool {
 	return o.paths[path] || o.unnamed[event.InodeOf(st)]
 }
 
-// writable returns the files that the process with this pid has open for writing.
-func writable(pid uint32) openFiles {
+// addMapped adds the files that a process has mapped, shared and writable.
+func (o openFiles) addMapped(pid int) {
+	maps, err := procfs.Read(pid, "maps")
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(maps)) {
+		_, mode, _ := strings.Cut(line, " ")
+		at := strings.IndexByte(line, '/')
+		if at > 0 && (strings.HasPrefix(mode, "rw-s") || strings.HasPrefix(mode, "-w-s")) {
+			o.mapped[strings.TrimSuffix(line[at:], "\n")] = true
+		}
+	}
+}
+
+// addOpen adds the files that the process with this pid has open for writing.
+func (o openFiles) addOpen(pid uint32) {
 	dir, err := unix.Open("/proc/"+strconv.Itoa(int(pid))+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return openFiles{}
+		return
 	}
 	defer unix.Close(dir)
-	o := openFiles{map[string]bool{}, map[event.Inode]bool{}}
 	buf := make([]byte, 4<<10)
 	for {
 		n, err := sys.Dirents(dir, buf)
@@ -117,7 +196,6 @@ func writable(pid uint32) openFiles {
 			}
 		}
 	}
-	return o
 }
 
 // add adds the file of a descriptor if the descriptor can write and the file has or had a path. dir
@@ -151,7 +229,7 @@ func (o openFiles) add(dir int, name string) {
 // stillHeld makes e await writes through descriptors that were opened under a name that the file
 // has since lost. was is the entry of that name, and is the file's present state.
 func (r *Recorder) stillHeld(e *entry, was entry, is event.Stat) {
-	e.writers, e.closed = was.writers, was.closed
+	e.writers, e.closed, e.mapped = was.writers, was.closed, was.mapped
 	if len(e.writers) > 0 && isRegular(is) && (!unchanged(is, e.known) || r.holder(e, is) >= 0) {
 		r.await(e)
 	}

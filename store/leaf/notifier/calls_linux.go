@@ -85,6 +85,9 @@ var Calls = map[uint32]Call{
 	unix.SYS_FREMOVEXATTR: {Op: Change, Dir: 0, Path: -1, Flags: -1, Dir2: -1, Path2: -1, WithoutPath: true},
 	unix.SYS_FTRUNCATE:    {Op: Change, Dir: 0, Path: -1, Flags: -1, Dir2: -1, Path2: -1, WithoutPath: true},
 
+	unix.SYS_SETXATTRAT:    at(Change, 2),
+	unix.SYS_REMOVEXATTRAT: at(Change, 2),
+
 	unix.SYS_CONNECT: {Op: Connect},
 	unix.SYS_BIND:    {Op: Bind},
 

@@ -84,7 +84,7 @@ func (n *Notice) Path(dirArg, pathArg int8, withoutPath bool) (string, error) {
 		if name == "" && !withoutPath {
 			return "", nil // AT_EMPTY_PATH: the attributes of an open descriptor
 		}
-		at = pathOfLink(fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[dirArg])))
+		at = pathOfLink(n.Descriptor(dirArg))
 	} else if name != "" { // the kernel refuses an empty name
 		if n.cwd == "" {
 			n.cwd = pathOfLink(fmt.Sprintf("/proc/%d/cwd", n.PID))
@@ -95,6 +95,14 @@ func (n *Notice) Path(dirArg, pathArg int8, withoutPath bool) (string, error) {
 		return at, nil
 	}
 	return at + "/" + name, nil
+}
+
+// Descriptor returns a path in /proc that leads to the file or directory of a descriptor argument.
+func (n *Notice) Descriptor(arg int8) string {
+	if fd := int32(n.Args[arg]); fd != unix.AT_FDCWD {
+		return fmt.Sprintf("/proc/%d/fd/%d", n.PID, fd)
+	}
+	return fmt.Sprintf("/proc/%d/cwd/.", n.PID)
 }
 
 // pathOfLink returns the path to which a link in /proc leads, or "" if the link leads to a pipe or a
