@@ -436,6 +436,50 @@ func TestThroughProc(t *testing.T) {
 	}
 }
 
+// TestNamedLikeRemoved: the kernel adds " (deleted)" to the path of a descriptor whose name was removed, but
+// the name of a directory may itself end like that. What was made in such a directory through a symbolic
+// link used to be missing.
+func TestNamedLikeRemoved(t *testing.T) {
+	p := newPlace(t)
+	if err := errors.Join(os.Mkdir(p.path("dir (deleted)"), 0o755), os.Symlink("dir (deleted)", p.path("link"))); err != nil {
+		t.Fatal(err)
+	}
+	p.open("link/made", unix.O_WRONLY|unix.O_CREAT)
+	p.write("link/made", "is made")
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if changes, _ := p.told(); !slices.Equal(changes, told{{event.OpCreate, "made"}}) {
+		t.Errorf("reported %v", changes)
+	}
+}
+
+// TestLongPath: a call on a path that is too long for the recorder counts as one that it could not
+// examine. Such calls used to pass without notice.
+func TestLongPath(t *testing.T) {
+	p := newPlace(t)
+	t.Chdir(p.dir)
+	name := strings.Repeat("n", 200)
+	for range unix.PathMax/len(name) + 2 {
+		if err := errors.Join(os.Mkdir(name, 0o755), os.Chdir(name)); err != nil {
+			t.Fatal(err)
+		}
+		n := &notifier.Notice{PID: uint32(unix.Gettid()), NR: unix.SYS_UNLINKAT, Arch: notifier.AuditArch, Args: [6]uint64{at(), 1}}
+		n.Read = func(_ uint32, _ uint64, buf []byte) bool {
+			clear(buf)
+			return copy(buf, "f") > 0
+		}
+		dir, err := os.Readlink("/proc/self/cwd")
+		examined, _ := p.r.see(n, origin{began: time.Now(), ours: true})
+		if fits := err == nil && len(dir)+len("/f") < unix.PathMax; examined != fits {
+			t.Errorf("a call in a directory whose path has %d bytes is examined: %v", len(dir), examined)
+		}
+	}
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestLinkOfRemovedName: a file is opened, its name is removed, and it is linked again through the
 // descriptor. The new name used to be recorded as one that existed before, so an undo did not
 // remove it.
@@ -1518,7 +1562,7 @@ func TestBoundSocket(t *testing.T) {
 		addr = append(binary.NativeEndian.AppendUint16(nil, family), name...)
 		n := &notifier.Notice{PID: uint32(unix.Gettid()), NR: unix.SYS_BIND, Arch: notifier.AuditArch, Args: [6]uint64{3, 1 << 16, uint64(len(addr))}}
 		n.Read = func(_ uint32, _ uint64, buf []byte) bool { return copy(buf, addr) == len(buf) }
-		if examined, _ := p.r.see(n, origin{began: time.Now()}); !examined {
+		if examined, _ := p.r.see(n, origin{began: time.Now(), ours: true}); !examined {
 			t.Fatalf("a bind to %q is not seen", name)
 		}
 	}

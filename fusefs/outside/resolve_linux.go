@@ -239,7 +239,12 @@ func pathOf(fd int) (string, bool) {
 		return "", false
 	}
 	name := string(buf[:n])
-	return name, !strings.HasSuffix(name, unlinked)
+	if !strings.HasSuffix(name, unlinked) {
+		return name, true
+	}
+	var is sys.Stat // the name itself may end like that
+	here, ok := lstat(name)
+	return name, ok && sys.StatFD(fd, &is) == nil && sameInode(here, is.Stat)
 }
 
 // unlinked is the text that the kernel appends to the path of an open file whose name was removed.

@@ -80,19 +80,23 @@ func (n *Notice) Path(dirArg, pathArg int8, withoutPath bool) (string, error) {
 		return name, nil
 	}
 	at := ""
+	var err error
 	if dirArg >= 0 && int32(n.Args[dirArg]) != unix.AT_FDCWD {
 		if name == "" && !withoutPath {
 			return "", nil // AT_EMPTY_PATH: the attributes of an open descriptor
 		}
-		at = pathOfLink(n.Descriptor(dirArg))
+		at, err = pathOfLink(n.Descriptor(dirArg))
 	} else if name != "" { // the kernel refuses an empty name
 		if n.cwd == "" {
-			n.cwd = pathOfLink(fmt.Sprintf("/proc/%d/cwd", n.PID))
+			n.cwd, err = pathOfLink(fmt.Sprintf("/proc/%d/cwd", n.PID))
 		}
 		at = n.cwd
 	}
 	if at == "" || name == "" {
-		return at, nil
+		return at, err
+	}
+	if len(at)+len(name) >= unix.PathMax-1 {
+		return "", fmt.Errorf("%s…: %w", at, unix.ENAMETOOLONG)
 	}
 	return at + "/" + name, nil
 }
@@ -105,19 +109,23 @@ func (n *Notice) Descriptor(arg int8) string {
 	return fmt.Sprintf("/proc/%d/cwd/.", n.PID)
 }
 
-// pathOfLink returns the path to which a link in /proc leads, or "" if the link leads to a pipe or a
-// socket, or to a file whose name was removed.
-func pathOfLink(link string) string {
+// pathOfLink returns the path to which a link in /proc leads. It returns "" if there is no such link,
+// or if the link leads to a pipe or a socket, or to a file whose name was removed. It returns an error
+// if the path is too long or the process's files are hidden from this one.
+func pathOfLink(link string) (string, error) {
 	at, err := os.Readlink(link)
-	if err != nil || !strings.HasPrefix(at, "/") {
-		return ""
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "", nil
+	case err != nil || !strings.HasPrefix(at, "/"):
+		return "", err
 	}
 	if strings.HasSuffix(at, " (deleted)") {
 		if _, err := os.Lstat(at); err != nil {
-			return ""
+			return "", nil
 		}
 	}
-	return at
+	return at, nil
 }
 
 // SocketPath returns the absolute path that a Bind gives to a socket, without resolving symlinks. It
