@@ -2,7 +2,6 @@ package history
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -182,32 +181,13 @@ func (k *asker) ask(splits bool) (string, error) {
 // hunkText formats sc.Edits[from:to] as a hunk of a diff. Its context does not extend into the edits
 // before and after it.
 func hunkText(sc *diff.Script, from, to int) []byte {
-	first, last := sc.Edits[from], sc.Edits[to-1]
-	before, after := min(diff.Context, first.OldFrom), min(diff.Context, len(sc.Old)-last.OldTo)
+	context := diff.Context
 	if from > 0 {
-		before = min(before, first.OldFrom-sc.Edits[from-1].OldTo)
+		context = min(context, sc.Edits[from].OldFrom-sc.Edits[from-1].OldTo)
 	}
 	if to < len(sc.Edits) {
-		after = min(after, sc.Edits[to].OldFrom-last.OldTo)
+		context = min(context, sc.Edits[to].OldFrom-sc.Edits[to-1].OldTo)
 	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "@@ -%d,%d +%d,%d @@\n", first.OldFrom-before+1, last.OldTo-first.OldFrom+before+after, first.NewFrom-before+1, last.NewTo-first.NewFrom+before+after)
-	add := func(sign byte, lines [][]byte) {
-		for _, l := range lines {
-			b.WriteByte(sign)
-			b.Write(l)
-			if !bytes.HasSuffix(l, []byte("\n")) {
-				b.WriteString("\n\\ No newline at end of file\n")
-			}
-		}
-	}
-	at := first.OldFrom - before
-	for _, e := range sc.Edits[from:to] {
-		add(' ', sc.Old[at:e.OldFrom])
-		add('-', sc.Old[e.OldFrom:e.OldTo])
-		add('+', sc.New[e.NewFrom:e.NewTo])
-		at = e.OldTo
-	}
-	add(' ', sc.Old[at:last.OldTo+after])
-	return b.Bytes()
+	part := diff.Script{Old: sc.Old, New: sc.New, Edits: sc.Edits[from:to]}
+	return part.Body(context)
 }
