@@ -10,6 +10,7 @@ import (
 
 	"cachebro/store/leaf/cmdline"
 	"cachebro/store/leaf/procfs"
+	"cachebro/store/leaf/retry"
 
 	"golang.org/x/sys/unix"
 )
@@ -91,12 +92,9 @@ func WatchTable() (*Table, error) {
 // Wait returns when something has been mounted or unmounted since the last call of Wait, or since
 // WatchTable. It occupies a thread.
 func (t *Table) Wait() error {
-	for {
-		_, err := unix.Poll([]unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLPRI}}, -1)
-		if err != unix.EINTR {
-			return err
-		}
-	}
+	fds := []unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLPRI}}
+	_, err := retry.Value(func() (int, error) { return unix.Poll(fds, -1) })
+	return err
 }
 
 // Close ends the watch. It must not be called during a Wait.

@@ -1,6 +1,10 @@
 package sys
 
-import "golang.org/x/sys/unix"
+import (
+	"cachebro/store/leaf/retry"
+
+	"golang.org/x/sys/unix"
+)
 
 // Unchanged and Now are special times for SetTimes.
 var (
@@ -52,11 +56,7 @@ func Allocate(fd int, mode uint32, off, n int64) error {
 // Dirents reads entries of a directory, beginning at the position of the descriptor. It returns the
 // number of bytes, which is 0 at the end.
 func Dirents(fd int, buf []byte) (int, error) {
-	for {
-		if n, err := unix.Getdirentries(fd, buf, new(uintptr)); err != unix.EINTR {
-			return n, err
-		}
-	}
+	return retry.Value(func() (int, error) { return unix.Getdirentries(fd, buf, new(uintptr)) })
 }
 
 // ParseDirent decodes the first entry that Dirents read, and returns its size.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 
+	"cachebro/store/leaf/retry"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -39,25 +41,15 @@ func Rename(from int, old string, to int, name string, flags uint32) error {
 	return err
 }
 
-// Allocate calls fallocate(2), and calls it again if a signal interrupts it. On tmpfs such
-// interruptions are frequent, because Go's runtime sends SIGURG to threads that run for a long
-// time.
+// Allocate calls fallocate(2), and calls it again if a signal interrupts it.
 func Allocate(fd int, mode uint32, off, n int64) error {
-	for {
-		if err := unix.Fallocate(fd, mode, off, n); err != unix.EINTR {
-			return err
-		}
-	}
+	return retry.Call(func() error { return unix.Fallocate(fd, mode, off, n) })
 }
 
 // Dirents reads entries of a directory, beginning at the position of the descriptor. It returns the
 // number of bytes, which is 0 at the end.
 func Dirents(fd int, buf []byte) (int, error) {
-	for {
-		if n, err := unix.Getdents(fd, buf); err != unix.EINTR {
-			return n, err
-		}
-	}
+	return retry.Value(func() (int, error) { return unix.Getdents(fd, buf) })
 }
 
 // ParseDirent decodes the first entry that Dirents read, and returns its size. The fields of struct

@@ -5,6 +5,8 @@ package sys
 import (
 	"strings"
 
+	"cachebro/store/leaf/retry"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -68,12 +70,7 @@ func point(dir int, name string, flags int) (int, error) {
 }
 
 func openat(dir int, name string, flags int, mode uint32) (int, error) {
-	for {
-		fd, err := unix.Openat(dir, name, flags, mode)
-		if err != unix.EINTR {
-			return fd, err
-		}
-	}
+	return retry.Value(func() (int, error) { return unix.Openat(dir, name, flags, mode) })
 }
 
 // OpenAgain opens the file of the open descriptor fd again, whatever names it has. It duplicates fd,

@@ -2,6 +2,7 @@ package sys
 
 import (
 	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/retry"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,31 +11,21 @@ import (
 // follow a symbolic link.
 func StatAt(dir int, name string, s *Stat) error {
 	var st unix.Stat_t
-	for {
-		err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
-		if err == nil {
-			s.fill(&st)
-			return nil
-		}
-		if err != unix.EINTR {
-			return err
-		}
+	err := retry.Call(func() error { return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	if err == nil {
+		s.fill(&st)
 	}
+	return err
 }
 
 // StatFD fills s with the attributes of the file that fd is open on.
 func StatFD(fd int, s *Stat) error {
 	var st unix.Stat_t
-	for {
-		err := unix.Fstat(fd, &st)
-		if err == nil {
-			s.fill(&st)
-			return nil
-		}
-		if err != unix.EINTR {
-			return err
-		}
+	err := retry.Call(func() error { return unix.Fstat(fd, &st) })
+	if err == nil {
+		s.fill(&st)
 	}
+	return err
 }
 
 // fill converts st. It leaves Birth at 0, because any process on Darwin can change a file's time of

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/retry"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,14 +24,8 @@ func StatFD(fd int, s *Stat) error { return stat(fd, "", unix.AT_EMPTY_PATH, s) 
 
 func stat(fd int, name string, flags int, s *Stat) error {
 	var sx unix.Statx_t
-	for {
-		err := unix.Statx(fd, name, flags, statMask, &sx)
-		if err == nil {
-			break
-		}
-		if err != unix.EINTR {
-			return err
-		}
+	if err := retry.Call(func() error { return unix.Statx(fd, name, flags, statMask, &sx) }); err != nil {
+		return err
 	}
 	*s = Stat{
 		Stat: event.Stat{

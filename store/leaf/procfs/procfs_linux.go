@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/store/leaf/retry"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -142,12 +144,8 @@ func Begin(pid, n int) ([]byte, error) {
 	}
 	defer unix.Close(fd)
 	buf := make([]byte, n)
-	for {
-		got, err := unix.Read(fd, buf)
-		if err != unix.EINTR {
-			return buf[:max(got, 0)], err
-		}
-	}
+	got, err := retry.Value(func() (int, error) { return unix.Read(fd, buf) })
+	return buf[:max(got, 0)], err
 }
 
 // Comm returns the name of a process, at most 15 bytes. It is cheaper than ReadStat.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"syscall"
+
+	"cachebro/store/leaf/retry"
 )
 
 // keepSize is FALLOC_FL_KEEP_SIZE, with which fallocate does not change the file size.
@@ -12,22 +14,13 @@ const keepSize = 1
 // allocate reserves blocks for the first n bytes of f without changing its size. It returns nil on
 // file systems without fallocate, where a full disk is noticed when writing.
 func allocate(f *os.File, n int64) error {
-	for {
-		err := syscall.Fallocate(int(f.Fd()), keepSize, 0, n)
-		if errors.Is(err, syscall.EINTR) {
-			continue
-		}
-		if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) {
-			return nil
-		}
-		return err
+	err := retry.Call(func() error { return syscall.Fallocate(int(f.Fd()), keepSize, 0, n) })
+	if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) {
+		return nil
 	}
+	return err
 }
 
 func datasync(f *os.File) error {
-	for {
-		if err := syscall.Fdatasync(int(f.Fd())); !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
+	return retry.Call(func() error { return syscall.Fdatasync(int(f.Fd())) })
 }

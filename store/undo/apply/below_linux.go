@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 
+	"cachebro/store/leaf/retry"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -20,10 +22,7 @@ func openBelow(root *os.Root, dir string) (*os.Root, fs.FileInfo, error) {
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
 	}
-	fd, err := unix.Openat2(int(top.Fd()), dir, &how)
-	for err == unix.EINTR {
-		fd, err = unix.Openat2(int(top.Fd()), dir, &how)
-	}
+	fd, err := retry.Value(func() (int, error) { return unix.Openat2(int(top.Fd()), dir, &how) })
 	if err != nil {
 		return nil, nil, &fs.PathError{Op: "openat", Path: dir, Err: err}
 	}

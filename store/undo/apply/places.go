@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/retry"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -135,15 +136,7 @@ func openIn(root *os.Root, name string, flag int) (*os.File, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	for {
-		fd, err := unix.Openat(int(dir.Fd()), path.Base(name), flag|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		if err == nil {
-			return os.NewFile(uintptr(fd), name), nil
-		}
-		if err != unix.EINTR {
-			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-		}
-	}
+	return openAt(dir, name, flag|unix.O_NONBLOCK, 0)
 }
 
 // makeIn creates a file that does not exist. Root.OpenFile would register each file of FUSE with
@@ -153,15 +146,17 @@ func (d *places) makeIn(root *os.Root, name string, flag int, perm fs.FileMode) 
 	if err != nil {
 		return nil, err
 	}
-	for {
-		fd, err := unix.Openat(int(dir.Fd()), path.Base(name), flag|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm.Perm()))
-		if err == nil {
-			return os.NewFile(uintptr(fd), name), nil
-		}
-		if err != unix.EINTR {
-			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-		}
+	return openAt(dir, name, flag|unix.O_CREAT|unix.O_EXCL, perm)
+}
+
+func openAt(dir *os.File, name string, flag int, perm fs.FileMode) (*os.File, error) {
+	fd, err := retry.Value(func() (int, error) {
+		return unix.Openat(int(dir.Fd()), path.Base(name), flag|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm.Perm()))
+	})
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // file returns an open directory as an *os.File.

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/retry"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,13 +32,8 @@ func makeName(d *places, root *os.Root, name string, perm uint32) error {
 	if err != nil {
 		return err
 	}
-	for {
-		err = unix.Mknodat(int(dir.Fd()), name, unix.S_IFREG|perm, 0)
-		if err == nil {
-			return nil
-		}
-		if err != unix.EINTR {
-			return &fs.PathError{Op: "mknod", Path: name, Err: err}
-		}
+	if err := retry.Call(func() error { return unix.Mknodat(int(dir.Fd()), name, unix.S_IFREG|perm, 0) }); err != nil {
+		return &fs.PathError{Op: "mknod", Path: name, Err: err}
 	}
+	return nil
 }

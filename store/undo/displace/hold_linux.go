@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	"cachebro/store/leaf/retry"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -35,7 +37,7 @@ func Hold(f *os.File) (h *Held, err error) {
 }
 
 func hold(f *os.File) (*Held, error) {
-	err := retry(func() error { _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK); return err })
+	err := retry.Call(func() error { _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK); return err })
 	if errors.Is(err, unix.EAGAIN) {
 		return nil, ErrOpen
 	}
@@ -55,13 +57,13 @@ func (h *Held) Asked() bool {
 		return false
 	}
 	var kind int
-	err := retry(func() (err error) { kind, err = unix.FcntlInt(h.file.Fd(), unix.F_GETLEASE, 0); return err })
+	err := retry.Call(func() (err error) { kind, err = unix.FcntlInt(h.file.Fd(), unix.F_GETLEASE, 0); return err })
 	return err != nil || kind != unix.F_RDLCK
 }
 
 func (h *Held) unlock() {
 	if h.leased {
-		_ = retry(func() error { _, err := unix.FcntlInt(h.file.Fd(), unix.F_SETLEASE, unix.F_UNLCK); return err })
+		_ = retry.Call(func() error { _, err := unix.FcntlInt(h.file.Fd(), unix.F_SETLEASE, unix.F_UNLCK); return err })
 		h.leased = false
 	}
 }
@@ -76,13 +78,6 @@ func idle(f *os.File) bool {
 	return !errors.Is(err, ErrOpen)
 }
 
-func retry(f func() error) (err error) {
-	for err = unix.EINTR; err == unix.EINTR; {
-		err = f()
-	}
-	return err
-}
-
 // Exchange swaps the files of two names.
 func Exchange(from *os.File, a string, to *os.File, b string) error {
 	return rename2(from, a, to, b, unix.RENAME_EXCHANGE)
@@ -92,7 +87,7 @@ func Exchange(from *os.File, a string, to *os.File, b string) error {
 func move(dir *os.File, a, b string) error { return rename2(dir, a, dir, b, unix.RENAME_NOREPLACE) }
 
 func rename2(from *os.File, a string, to *os.File, b string, flags uint) error {
-	err := retry(func() error { return unix.Renameat2(int(from.Fd()), a, int(to.Fd()), b, flags) })
+	err := retry.Call(func() error { return unix.Renameat2(int(from.Fd()), a, int(to.Fd()), b, flags) })
 	if err != nil {
 		return &os.LinkError{Op: "rename", Old: a, New: b, Err: err}
 	}
@@ -108,6 +103,6 @@ func unsupported(err error) bool {
 // and opens the file after it gets the new file.
 func Overlay(dir string) bool {
 	var st unix.Statfs_t
-	err := retry(func() error { return unix.Statfs(dir, &st) })
+	err := retry.Call(func() error { return unix.Statfs(dir, &st) })
 	return err == nil && st.Type == unix.FUSE_SUPER_MAGIC
 }
