@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -24,22 +23,12 @@ const maxPause = 30 * time.Second
 // exchanges heartbeats. Its errors never reach a program that waits for I/O. Without a daemon,
 // records stay in the spool.
 type link struct {
-	client   *wire.Client // nil before the first dial
-	dial     func(context.Context) (*wire.Client, error)
-	source   *os.File
-	beat     func() wire.Heartbeat           // makes the heartbeat to send
-	atRest   func(wire.HeartbeatAnswer) bool // reports whether nothing is left to report after this answer
-	onAnswer func(wire.HeartbeatAnswer)      // handles an answer; Healthy is false if no daemon answers
-	// introducing is called before mountd attaches to a daemon that does not yet know this mount.
-	introducing func()
-	// recordEnd writes to a file that the mount has ended. If a daemon is running, recordEnd writes
-	// nothing and returns false.
-	recordEnd func(context.Context) (bool, error)
-	logger    *slog.Logger
-	poke      chan struct{} // capacity 1: send a heartbeat now; never closed
-	records   chan struct{} // capacity 1: a record was spooled, so begin heartbeats again; never closed
-	resumed   chan struct{} // capacity 1: heartbeats began again; never closed
-	wg        sync.WaitGroup
+	s       *session
+	client  *wire.Client  // nil before the first dial
+	poke    chan struct{} // capacity 1: send a heartbeat now; never closed
+	records chan struct{} // capacity 1: a record was spooled, so begin heartbeats again; never closed
+	resumed chan struct{} // capacity 1: heartbeats began again; never closed
+	wg      sync.WaitGroup
 
 	// mu guards the fields below.
 	mu           sync.Mutex
@@ -152,18 +141,18 @@ func (l *link) run(ctx context.Context) {
 // exchange attaches to it. rest reports whether nothing is left to report.
 func (l *link) exchange(ctx context.Context) (ok, rest bool) {
 	if l.client == nil {
-		c, err := l.dial(ctx)
+		c, err := dial(ctx, l.s.c)
 		if err != nil {
 			if ctx.Err() == nil {
-				l.logger.Warn("the store daemon does not answer", "error", err)
-				l.onAnswer(wire.HeartbeatAnswer{Healthy: false, Reason: err.Error()})
+				l.s.logger.Warn("the store daemon does not answer", "error", err)
+				l.s.applyState(wire.HeartbeatAnswer{Healthy: false, Reason: err.Error()})
 			}
 			return false, false
 		}
 		l.client = c
 	}
 	var ans wire.HeartbeatAnswer
-	beat := l.beat()
+	beat := l.s.heartbeat()
 	_, err := l.client.Call(ctx, wire.MHeartbeat, beat, nil, &ans)
 	gone := errors.Is(err, wire.ErrNoDaemon) || errors.Is(err, wire.ErrTimeout) || ctx.Err() != nil
 	l.mu.Lock()
@@ -172,17 +161,17 @@ func (l *link) exchange(ctx context.Context) (ok, rest bool) {
 	switch {
 	case err == nil && known:
 		l.acknowledge(beat.Unmounted)
-		l.onAnswer(ans)
+		l.s.applyState(ans)
 		l.mu.Lock()
 		l.sends = ans.Sends
 		l.mu.Unlock()
-		return true, l.atRest(ans)
+		return true, l.s.atRest(ans)
 	case !gone && !known: // a new daemon, which does not know this mount
 		err = l.introduce(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
-		l.logger.Warn("the store daemon does not answer", "error", err)
-		l.onAnswer(wire.HeartbeatAnswer{Healthy: false, Reason: err.Error()})
+		l.s.logger.Warn("the store daemon does not answer", "error", err)
+		l.s.applyState(wire.HeartbeatAnswer{Healthy: false, Reason: err.Error()})
 	}
 	return err == nil, false
 }
@@ -193,8 +182,8 @@ func (l *link) introduce(ctx context.Context) error {
 	l.mu.Lock()
 	a := l.attach
 	l.mu.Unlock()
-	l.introducing()
-	ans, err := l.client.Attach(ctx, a, l.source)
+	l.s.capture.Introduce(l.s.server.EachDirty)
+	ans, err := l.client.Attach(ctx, a, l.s.handed.Source)
 	if err != nil {
 		return err
 	}
@@ -202,8 +191,8 @@ func (l *link) introduce(ctx context.Context) error {
 	l.attached = l.client.Hello().PID
 	l.mu.Unlock()
 	l.acknowledge(a.Unmounted)
-	l.logger.Info("attached", "daemon", l.client.Hello().PID)
-	l.onAnswer(ans)
+	l.s.logger.Info("attached", "daemon", l.client.Hello().PID)
+	l.s.applyState(ans)
 	return nil
 }
 
@@ -230,15 +219,15 @@ func (l *link) bye() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if l.restedToEnd() {
-		left, err := l.recordEnd(ctx)
+		left, err := l.s.recordEnd(ctx)
 		if left && err == nil {
 			return
 		}
 		if err != nil {
-			l.logger.Warn("cannot record that the mount has ended", "error", err)
+			l.s.logger.Warn("cannot record that the mount has ended", "error", err)
 		}
 	}
 	if _, err := l.client.Call(ctx, wire.MDetach, wire.Detach{PID: os.Getpid()}, nil, nil); err != nil {
-		l.logger.Warn("cannot tell the store daemon that the mount has ended", "error", err)
+		l.s.logger.Warn("cannot tell the store daemon that the mount has ended", "error", err)
 	}
 }

@@ -127,7 +127,7 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 			return s, err
 		}
 	}
-	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c) }, source: source, logger: logger, poke: make(chan struct{}, 1), records: make(chan struct{}, 1), resumed: make(chan struct{}, 1), unmountAcked: make(chan struct{}), beat: s.heartbeat, atRest: s.atRest, onAnswer: s.applyState, introducing: func() { s.capture.Introduce(s.server.EachDirty) }, recordEnd: s.recordEnd,
+	s.link = &link{s: s, client: client, poke: make(chan struct{}, 1), records: make(chan struct{}, 1), resumed: make(chan struct{}, 1), unmountAcked: make(chan struct{}),
 		attach: wire.Attach{PID: os.Getpid(), Mountpoint: c.Mountpoint, Spool: wire.SpoolDir(c.State), Bypass: wire.Bypass{Outside: true}}}
 	matcher, err := ignore.New(source, c.Ignore)
 	if err != nil {
@@ -210,6 +210,7 @@ func (s *session) heartbeat() wire.Heartbeat {
 	}}
 }
 
+// applyState handles an answer of the daemon. Healthy is false if no daemon answers.
 func (s *session) applyState(a wire.HeartbeatAnswer) {
 	s.capture.SetHealthy(a.Healthy, a.Reason)
 	switch {
