@@ -57,9 +57,9 @@ func (a asking) query(e *cli.Env) (q fleet.Query, err error) {
 	if q.Machine == "all" {
 		q.Machine = ""
 	}
-	q.Since, err = e.TimeFlag("since", *a.since)
+	q.Since, err = e.TimeFlag("since", *a.since, ".")
 	if err == nil {
-		q.Until, err = e.TimeFlag("until", *a.until)
+		q.Until, err = e.TimeFlag("until", *a.until, ".")
 	}
 	return q, err
 }

@@ -56,8 +56,9 @@ func (e *Env) CheckLabel(name string) error {
 	return nil
 }
 
-func (e *Env) label(name string) (Label, bool) {
-	t, err := e.Locate(".")
+// label finds a label in the project that contains a path.
+func (e *Env) label(name, path string) (Label, bool) {
+	t, err := e.Locate(path)
 	if err != nil {
 		return Label{}, false
 	}

@@ -50,14 +50,15 @@ func (e *Env) Exists(path string) bool {
 	return err == nil
 }
 
-// VersionFlag parses --from, --to and the like.
-func (e *Env) VersionFlag(name, value string) (wire.ShowQuery, error) {
+// VersionFlag parses --from, --to and the like, of a command about path. Labels are those of the
+// project that contains path.
+func (e *Env) VersionFlag(name, value, path string) (wire.ShowQuery, error) {
 	if value == "" {
 		return wire.ShowQuery{}, nil
 	}
 	q, ok := parseVersion(value, e.Now())
 	if !ok {
-		if l, ok := e.label(value); ok {
+		if l, ok := e.label(value, path); ok {
 			return wire.ShowQuery{Seq: l.Seq}, nil
 		}
 		return q, e.Usagef("--%s %s: want a number of the log (812), a version of the file (@3, -1), a time (12:40, 2026-05-01 12:40), an age (10m) or a label", name, Quote(value))
@@ -65,9 +66,9 @@ func (e *Env) VersionFlag(name, value string) (wire.ShowQuery, error) {
 	return q, nil
 }
 
-// MomentFlag parses --at for commands about more than one file, where @3 has no meaning.
-func (e *Env) MomentFlag(name, value string) (wire.ShowQuery, error) {
-	q, err := e.VersionFlag(name, value)
+// MomentFlag is VersionFlag for commands about more than one file, where @3 has no meaning.
+func (e *Env) MomentFlag(name, value, path string) (wire.ShowQuery, error) {
+	q, err := e.VersionFlag(name, value, path)
 	if err != nil || q.Number != 0 {
 		return q, e.Usagef("--%s %s: want a number of the log (812), a time (12:40, 2026-05-01 12:40), an age (10m) or a label", name, Quote(value))
 	}
@@ -93,14 +94,14 @@ func parseVersion(s string, now time.Time) (q wire.ShowQuery, ok bool) {
 	return wire.ShowQuery{At: at}, ok
 }
 
-// TimeFlag parses --since and --until.
-func (e *Env) TimeFlag(name, value string) (time.Time, error) {
+// TimeFlag parses --since and --until of a command about path, like VersionFlag.
+func (e *Env) TimeFlag(name, value, path string) (time.Time, error) {
 	if value == "" {
 		return time.Time{}, nil
 	}
 	t, ok := wire.ParseTime(value, e.Now())
 	if !ok {
-		if l, ok := e.label(value); ok {
+		if l, ok := e.label(value, path); ok {
 			return l.At.Add(1), nil // just after it, so that --since does not include the version at the moment itself
 		}
 		return t, e.Usagef("--%s %s: want a time (12:40, 2026-05-01 12:40), an age (10m, 2h, 3d, 1w) or a label", name, Quote(value))

@@ -70,11 +70,11 @@ machines may have written, one after the other.`,
 			return e.Usagef("log: --versions cannot be combined with --actions, --stat or --follow")
 		}
 		q := wire.LogQuery{Session: f.session, Oldest: f.oldest, Baselines: f.baselines, Lost: f.lost}
-		q.Since, err = e.TimeFlag("since", f.since)
+		q.Since, err = e.TimeFlag("since", f.since, cli.First(args, "."))
 		if err != nil {
 			return err
 		}
-		q.Until, err = e.TimeFlag("until", f.until)
+		q.Until, err = e.TimeFlag("until", f.until, cli.First(args, "."))
 		if err != nil {
 			return err
 		}

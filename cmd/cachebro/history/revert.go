@@ -43,7 +43,7 @@ again. The revert is recorded as a new version, so nothing is lost.`,
 			return e.Usagef("revert: the file is missing: cachebro revert PATH --to %s", args[0])
 		}
 		if *to != "" {
-			v, err = e.VersionFlag("to", *to)
+			v, err = e.VersionFlag("to", *to, path)
 			if err != nil {
 				return err
 			}
@@ -119,8 +119,9 @@ and flags then does nothing else. With --rollback, what it had done is reversed 
 	f.inside = fs.Bool("inside", false, "do not undo changes outside of the project")
 	return doesPlan(cmd, func(ctx context.Context, args []string) error {
 		var err error
+		start := undoDir(e, args)
 		r := wire.PlanRequest{Kind: "undo", Session: *u.session, Prompt: *u.prompt, ToolCall: *u.call, Agent: *u.agent, PID: *u.pid, Last: *u.last}
-		r.Since, err = e.TimeFlag("since", *u.since)
+		r.Since, err = e.TimeFlag("since", *u.since, start)
 		if err != nil {
 			return err
 		}
@@ -128,7 +129,6 @@ and flags then does nothing else. With --rollback, what it had done is reversed 
 			return e.Usagef("undo: --pid 0 names no process")
 		}
 		r.Last = r.Last || !selects(r)
-		start := undoDir(e, args)
 		t, c, err := e.Open(ctx, start)
 		if err != nil {
 			return err
@@ -323,7 +323,11 @@ attributes and mode are left alone too, except for the executable bit.`,
 	return doesPlan(cmd, func(ctx context.Context, args []string) error {
 		var err error
 		if *at == "" {
-			return e.Usagef("restore: --at is missing; it names the moment to go back to")
+			return cli.UsageHint("cachebro restore PATH --at 10m; cachebro revert FILE goes back by one version", "restore: --at is missing; it names the moment to go back to")
+		}
+		start := cli.First(args, ".")
+		if text.IsGlob(start) && !filepath.IsAbs(start) {
+			start = "."
 		}
 		r := wire.PlanRequest{Kind: "restore"}
 		switch {
@@ -332,14 +336,10 @@ attributes and mode are left alone too, except for the executable bit.`,
 		case fs.Changed("session"):
 			return e.Usagef("restore: --session needs --at session-start")
 		default:
-			r.At, err = e.MomentFlag("at", *at)
+			r.At, err = e.MomentFlag("at", *at, start)
 			if err != nil {
 				return err
 			}
-		}
-		start := cli.First(args, ".")
-		if text.IsGlob(start) && !filepath.IsAbs(start) {
-			start = "."
 		}
 		t, c, err := e.Open(ctx, start)
 		if err != nil {

@@ -139,15 +139,16 @@ machine.`,
 			return e.Usagef("diff: unexpected argument %s: only one path at a time", cli.Quote(args[1]))
 		}
 		var q wire.DiffQuery
-		q.From, err = e.VersionFlag("from", *from)
+		path := cli.First(args, ".")
+		q.From, err = e.VersionFlag("from", *from, path)
 		if err != nil {
 			return err
 		}
-		q.To, err = e.VersionFlag("to", *to)
+		q.To, err = e.VersionFlag("to", *to, path)
 		if err != nil {
 			return err
 		}
-		q.Since, err = e.TimeFlag("since", *since)
+		q.Since, err = e.TimeFlag("since", *since, path)
 		if err != nil {
 			return err
 		}
@@ -164,7 +165,6 @@ machine.`,
 				return diffElsewhere(ctx, e, name, path, v, *lines, *asJSON)
 			}
 		}
-		path := cli.First(args, ".")
 		if len(args) > 0 && *from == "" && *to == "" {
 			path, q.From, err = e.SplitVersion(path)
 			if err != nil {

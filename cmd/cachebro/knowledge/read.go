@@ -91,7 +91,7 @@ func WorkingSetCommand(e *cli.Env) *cobra.Command {
 		if *session == "" && *since == "" {
 			*since = "24h"
 		}
-		q.Since, err = e.TimeFlag("since", *since)
+		q.Since, err = e.TimeFlag("since", *since, ".")
 		if err != nil {
 			return err
 		}

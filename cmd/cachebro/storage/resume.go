@@ -48,7 +48,7 @@ Otherwise this machine sends under a new id.`,
 	identity := machines.IdentityFlag(e, flags)
 	asJSON := flags.Bool("json", false, "print JSON")
 	return cli.Does(cmd, func(ctx context.Context, args []string) error {
-		moment, err := e.TimeFlag("at", *at)
+		moment, err := e.TimeFlag("at", *at, ".")
 		if err != nil {
 			return err
 		}
