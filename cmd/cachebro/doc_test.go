@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,19 +53,22 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 }
 
-// TestArchitectureNamesWhatIsDeclared checks that each name in "`Closed` or `Event` in
-// `fusefs/options.go`" is declared in that file. Two rows of doc/architecture.md named functions that
-// had been renamed.
-func TestArchitectureNamesWhatIsDeclared(t *testing.T) {
+// TestDocumentsNameWhatIsDeclared checks that each name in "`Closed` or `Event` in
+// `fusefs/options.go`" is declared in that file. Two rows named functions that had been renamed.
+func TestDocumentsNameWhatIsDeclared(t *testing.T) {
 	root := filepath.Join("..", "..")
-	text, err := os.ReadFile(filepath.Join(root, "doc", "architecture.md"))
+	architecture, err := os.ReadFile(filepath.Join(root, "doc", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	contributing, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const name = "`[A-Za-z.]+`"
 	list := regexp.MustCompile("(" + name + `(?:(?:,|,?\s+and|,?\s+or)\s+` + name + ")*)" + `\s+in\s+` + "`([a-z][a-z_/0-9]*/[a-z_0-9]+[.]go)`")
 	found := 0
-	for _, m := range list.FindAllSubmatch(text, -1) {
+	for _, m := range list.FindAllSubmatch(slices.Concat(architecture, contributing), -1) {
 		source, err := os.ReadFile(filepath.Join(root, string(m[2])))
 		if err != nil {
 			t.Error(err)
@@ -76,7 +80,7 @@ func TestArchitectureNamesWhatIsDeclared(t *testing.T) {
 			last := word[strings.LastIndexByte(word, '.')+1:]
 			declared := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |var |const |\t)` + last + `\b`)
 			if !declared.Match(source) {
-				t.Errorf("architecture.md names %s in %s, which does not declare it", word, m[2])
+				t.Errorf("the documents name %s in %s, which does not declare it", word, m[2])
 			}
 		}
 	}
