@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -136,8 +137,9 @@ func readError(p store.Path, err error) error {
 // keeps the first read of a file with 20,000 versions as quick as any other.
 const NamesWithin = 500
 
-// earlierNames returns the recent names of a file, for a reader that was shown nothing under the
-// present name.
+// earlierNames returns the recent names under which a reader was last shown a content that the file had
+// under that name. It returns none if the reader was shown something under the present name. Without
+// the comparison of contents, a name would also count that another file has got since.
 func (rd *Reads) earlierNames(r store.Reader, p store.Path, v store.Version) []store.Path {
 	if v.Seq == 0 {
 		return nil
@@ -150,11 +152,12 @@ func (rd *Reads) earlierNames(r store.Reader, p store.Path, v store.Version) []s
 		return nil
 	}
 	var names []store.Path
-	last := p
-	for i := 0; i < len(hist) && len(names) < 8; i++ {
-		if name := hist[i].Path; name != last && name != p {
-			names = append(names, name)
-			last = name
+	for _, v := range hist {
+		if v.Path == p || slices.Contains(names, v.Path) {
+			continue
+		}
+		if h, _, _, ok := rd.Shown.ShownSince(r, v.Path); ok && h == v.Blob {
+			names = append(names, v.Path)
 		}
 	}
 	return names

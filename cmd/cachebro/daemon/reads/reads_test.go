@@ -93,11 +93,12 @@ func TestRenamedFileIsKnown(t *testing.T) {
 	p := daemontest.New(t)
 	h := handlers(t, p)
 	text := strings.Repeat("a line of some length, so that a short answer is shorter\n", 40)
-	read := func(name string) wire.ReadAnswer {
+	readBy := func(reader, name string) wire.ReadAnswer {
 		t.Helper()
-		a, _ := daemontest.Ask[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte(name), Reader: wire.Reader{Connection: "1"}, Tool: "read_file"})
+		a, _ := daemontest.Ask[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte(name), Reader: wire.Reader{Connection: reader}, Tool: "read_file"})
 		return a
 	}
+	read := func(name string) wire.ReadAnswer { t.Helper(); return readBy("1", name) }
 	apply := func(c store.Change) {
 		t.Helper()
 		if _, err := p.Ingest.Append(t.Context(), []store.Change{c}, func() bool { return true }); err != nil {
@@ -122,6 +123,15 @@ func TestRenamedFileIsKnown(t *testing.T) {
 	moved("a.txt", "b.txt")
 	if a := read("b.txt"); a.Kind == wire.ReadFull {
 		t.Errorf("not known under its new name: %+v", a)
+	}
+	// A file that has got the name of another one is not that other file.
+	p.Write("first.txt", text)
+	readBy("2", "first.txt")
+	moved("first.txt", "second.txt")
+	p.Write("first.txt", text+"another file\n")
+	read("first.txt")
+	if a := read("second.txt"); a.Kind != wire.ReadFull {
+		t.Errorf("another file was shown under its former name: %+v", a)
 	}
 	moved("long.txt", "longer.txt")
 	v, _, err := p.Store.Current("longer.txt")
