@@ -363,6 +363,22 @@ func TestPartsOfALongLineAreRemembered(t *testing.T) {
 	}
 }
 
+// A search in a symlink used to find nothing.
+func TestSearchInSymlink(t *testing.T) {
+	l := liveProject(t, files{"dir/a.txt": "the needle\n", "b.txt": "hay\n"})
+	for link, to := range map[string]string{"rel": "dir", "abs": l.dir + "/dir", "file": "dir/a.txt"} {
+		if err := os.Symlink(to, filepath.Join(l.dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := l.connect(ProfileAll)
+	for _, path := range []string{"rel", "abs", "file", l.dir + "/rel"} {
+		if got := p.ok("search", map[string]any{"pattern": "needle", "path": path}); !strings.Contains(got, "dir/a.txt:1: the needle") {
+			t.Errorf("in %s: %q", path, got)
+		}
+	}
+}
+
 // lateCaller is a connection to the daemon whose answers to reads arrive when the caller has given up.
 type lateCaller struct {
 	Caller

@@ -70,6 +70,9 @@ func runSearch(ctx context.Context, c *call, a searchArgs) (*mcp.CallToolResult,
 		if err != nil {
 			return nil, err
 		}
+		if real, err := c.s.target(rel); err == nil { // the daemon does not follow symlinks
+			rel = real
+		}
 	}
 	q := wire.SearchQuery{
 		Pattern: a.Pattern, Mode: mode, Path: []byte(rel), Include: a.Include, Exclude: a.Exclude, CaseSensitive: a.Case, Regex: a.Regex || a.Mode == modeRegex,

@@ -85,32 +85,36 @@ func (l *leftOut) failed(p store.Path, err error) {
 
 // String returns the number of files for each reason, and the names of the first few of them,
 // source files first: `2 binary ("a.go", "b.png"), 1 too large ("c.log")`.
-func (l *leftOut) String() string {
+func (l *leftOut) String() (all string) {
+	for why, paths := range l.paths {
+		all = NotSearched(all, leftOutWhy[why], paths)
+	}
+	return all
+}
+
+// NotSearched adds files that were not searched to what Result.NotSearched has. why is the reason.
+func NotSearched(before, why string, paths []store.Path) string {
+	if len(paths) == 0 {
+		return before
+	}
 	rank := func(p store.Path) int {
 		if KindOf(string(p)) == Other {
 			return 1
 		}
 		return 0
 	}
-	var parts []string
-	for why, paths := range l.paths {
-		if len(paths) == 0 {
-			continue
-		}
-		slices.SortFunc(paths, func(a, b store.Path) int {
-			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
-		})
-		paths = slices.Compact(paths) // a file is listed once for each of its contents
-		names := make([]string, 0, 4)
-		for _, p := range paths[:min(3, len(paths))] {
-			names = append(names, strconv.Quote(string(p)))
-		}
-		if len(paths) > 3 {
-			names = append(names, "…")
-		}
-		parts = append(parts, fmt.Sprintf("%d %s (%s)", len(paths), leftOutWhy[why], strings.Join(names, ", ")))
+	slices.SortFunc(paths, func(a, b store.Path) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+	paths = slices.Compact(paths) // a file is listed once for each of its contents
+	names := make([]string, 0, 4)
+	for _, p := range paths[:min(3, len(paths))] {
+		names = append(names, strconv.Quote(string(p)))
 	}
-	return strings.Join(parts, ", ")
+	if len(paths) > 3 {
+		names = append(names, "…")
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%s, %d %s (%s)", before, len(paths), why, strings.Join(names, ", ")), ", ")
 }
 
 // NotIndexed returns the number and the names of the files in a query's scope whose newest text is

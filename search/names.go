@@ -48,6 +48,9 @@ func (x *table) Names(pattern string, q Query, limit int) []NameHit {
 	return out[:min(len(out), limit)]
 }
 
+// Admits reports whether a path passes the query's filters.
+func (q Query) Admits(p store.Path) bool { return q.admits(p, KindOf(string(p))) }
+
 // IsPartOf reports whether the query admits a path and the path contains the query's pattern.
 // Spaces in the pattern are ignored.
 func (q Query) IsPartOf(p store.Path) bool {

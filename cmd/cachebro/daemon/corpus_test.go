@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,6 +47,33 @@ func TestTooLargeToSearch(t *testing.T) {
 		q.NoRefresh = true
 		if a = ask[wire.SearchAnswer](p, c, wire.MSearch, q); len(a.Hits) != 1 || string(a.Hits[0].Path) != "small.txt" {
 			t.Errorf("%+v", a.Hits)
+		}
+	}
+}
+
+// A search used to answer "no hits" without a word about files that it never shows: those that look
+// like secrets, and those in an ignored file or directory that the query names.
+func TestUnshownFilesAreNamed(t *testing.T) {
+	p := newProject(t)
+	p.write(".gitignore", "*.log\nbuild/\n")
+	p.write("credentials.go", "needle\n")
+	p.write("a.log", "needle\n")
+	p.write("build/b.txt", "needle\n")
+	p.write("src/c.txt", "hay\n")
+	if out, err := exec.Command("git", "init", "-q", p.root).CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v %s", err, out)
+	}
+	p.start()
+	c := p.dial("cli")
+	for path, want := range map[string]string{
+		"": `1 secret ("credentials.go")`, "credentials.go": `1 secret ("credentials.go")`, "src": "", "src/c.txt": "",
+		"a.log": `1 ignored ("a.log")`, "build": `1 ignored ("build")`, "build/b.txt": `1 ignored ("build/b.txt")`,
+	} {
+		for _, mode := range []string{wire.SearchExact, wire.SearchText, wire.SearchSymbols, wire.SearchFiles, wire.SearchHistory} {
+			eventually(t, "the files are known", func() bool {
+				a := ask[wire.SearchAnswer](p, c, wire.MSearch, wire.SearchQuery{Pattern: "needle", Path: []byte(path), Mode: mode})
+				return len(a.Hits) == 0 && a.NotSearched == want
+			})
 		}
 	}
 }

@@ -82,6 +82,16 @@ func (an *Answers) Token(ctx context.Context, p store.Path) (token string, seq u
 	return sum.String(), seq, true
 }
 
+// Secrets returns the tracked files for which the filter returns true, and which no search shows,
+// because their names suggest that they hold credentials.
+func (an *Answers) Secrets(which func(store.Path) bool) []store.Path {
+	paths, err := an.digests.secretFiles(which)
+	if err != nil {
+		an.log.Warn("list the files that are not searched", "err", err)
+	}
+	return paths
+}
+
 // request stores and returns answers that clients computed.
 func (an *Answers) request(ctx context.Context, r *wire.Request, q wire.ResultsRequest) (any, []byte, error) {
 	call := results.Call{Tool: q.Tool, Args: q.Args, TTL: time.Duration(q.TTLSeconds) * time.Second}

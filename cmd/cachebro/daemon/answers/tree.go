@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"cachebro/store"
+	"cachebro/store/leaf/ignore"
 )
 
 // digest represents a set of files. It is the sum, modulo 2^256, of one hash per file, so the
@@ -46,6 +47,8 @@ type digests struct {
 	seq   uint64 // the maps cover the log up to this version
 	files map[store.Path]digest
 	sums  map[store.Path]digest // by directory; "" is the root
+	// secrets are the files whose names suggest that they hold credentials.
+	secrets map[store.Path]struct{}
 }
 
 // digestOf returns the digest of the file or directory that is now at a path. seq is the newest
@@ -60,6 +63,22 @@ func (t *digests) digestOf(p store.Path) (d digest, seq uint64, err error) {
 	return t.sums[p].plus(t.files[p], false), t.seq, nil
 }
 
+// secretFiles returns the files for which the filter returns true and whose names suggest that they
+// hold credentials.
+func (t *digests) secretFiles(which func(store.Path) bool) (paths []store.Path, err error) {
+	if err := t.follow(); err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for p := range t.secrets {
+		if which(p) {
+			paths = append(paths, p)
+		}
+	}
+	return paths, nil
+}
+
 // follow applies the new versions of the log. It reads them without the lock: several
 // goroutines may read the same versions, and the first to finish applies them.
 func (t *digests) follow() error {
@@ -67,7 +86,7 @@ func (t *digests) follow() error {
 	built, seq := t.built, t.seq
 	t.mu.Unlock()
 	if !built {
-		first := &digests{seq: t.store.Seq(), files: map[store.Path]digest{}, sums: map[store.Path]digest{}}
+		first := &digests{seq: t.store.Seq(), files: map[store.Path]digest{}, sums: map[store.Path]digest{}, secrets: map[store.Path]struct{}{}}
 		err := t.store.Live("", func(v store.Version) error {
 			first.set(v)
 			return nil
@@ -79,6 +98,7 @@ func (t *digests) follow() error {
 		if !t.built {
 			t.built, t.seq = true, first.seq
 			t.files, t.sums = first.files, first.sums
+			t.secrets = first.secrets
 		}
 		seq = t.seq
 		t.mu.Unlock()
@@ -126,11 +146,15 @@ func (t *digests) set(v store.Version) {
 			t.sums[dir] = sum
 		}
 	}
-	if has {
-		t.files[v.Path] = is
-	} else {
+	switch {
+	case !has:
 		delete(t.files, v.Path)
+		delete(t.secrets, v.Path)
+		return
+	case !had && ignore.Secret(string(v.Path)):
+		t.secrets[v.Path] = struct{}{}
 	}
+	t.files[v.Path] = is
 }
 
 // hashOf hashes what a search can see of a path: its name and content. Only tracked regular files

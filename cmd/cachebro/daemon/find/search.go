@@ -12,6 +12,7 @@ import (
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/text"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
@@ -76,10 +77,20 @@ func (f *Finder) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAns
 	default:
 		err = wire.Errorf(wire.ErrBadRequest, "exact, ranked, symbols, files or history", "unknown search mode %q", q.Mode)
 	}
+	f.addNotSearched(ctx, sq, &a)
 	if err == nil && q.Body {
 		f.addBodies(&a)
 	}
 	return a, nil, err
+}
+
+// addNotSearched names the files in a query's scope that no search shows: those that look like secrets,
+// and a path that git ignores. Otherwise it would seem that they do not contain the pattern.
+func (f *Finder) addNotSearched(ctx context.Context, sq search.Query, a *wire.SearchAnswer) {
+	a.NotSearched = search.NotSearched(a.NotSearched, "secret", f.Answers.Secrets(sq.Admits))
+	if p := store.Path(sq.Path); p != "" && f.Source.ClassNow(ctx, p) != ignore.Tracked {
+		a.NotSearched = search.NotSearched(a.NotSearched, "ignored", []store.Path{p})
+	}
 }
 
 // searchQuery checks a query and translates it for the index.

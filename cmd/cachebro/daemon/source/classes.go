@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"cachebro/store"
@@ -73,6 +74,17 @@ func (s *Source) Class(ctx context.Context, p store.Path) store.Class {
 	}
 	defer s.Release(dir)
 	return s.classes.class(dir.File, string(p), false)
+}
+
+// ClassNow returns the class of a path that may be a directory.
+func (s *Source) ClassNow(ctx context.Context, p store.Path) store.Class {
+	dir, err := s.Acquire(ctx)
+	if err != nil {
+		return ignore.Tracked
+	}
+	defer s.Release(dir)
+	st, _, err := LstatBeneath(dir.File, string(p))
+	return s.classes.class(dir.File, string(p), err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFDIR)
 }
 
 // Excluded reports whether no versions of a path are stored.
