@@ -389,3 +389,20 @@ func TestUndoOfTheRemovalOfANameThatWasNotSeen(t *testing.T) {
 		t.Error("they are two files")
 	}
 }
+
+// A file was changed under one of its names, which was removed since, and the undo of its other name is
+// requested. Nobody had recorded that name before. The undo used to leave the change.
+func TestUndoOfANameFoundLater(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("a", "old\n"))
+	found := tr.Link("a", "b")
+	c.as("A", "sh", "t1", 10).do(tr.Write("x", "x\n"), tr.Chmod("a", 0o700), tr.Remove("a"))
+	found.Op, found.Actor, found.Path, found.Path2 = store.OpBaseline, store.Actor{}, "b", ""
+	found.Stat.Nlink, found.Stat.Mode = 1, tr.Files["b"].Mode
+	c.do(found)
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}, In: Names{Paths: []store.Path{"b", "x"}}}))
+	if f := tr.Files["b"]; f == nil || f.Mode != storetest.FileMode {
+		t.Errorf("b is %+v", f)
+	}
+}

@@ -357,11 +357,11 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 				oldest = min(oldest, v.Seq)
 			}
 		}
-		more, err := m.namesBelow(q.In.Paths)
+		more, err := m.otherNames(sel, q.In.Paths)
 		if err != nil {
 			return nil, err
 		}
-		paths = append(append(paths, more...), m.formerNames(sel)...)
+		paths = append(paths, more...)
 		if slices.ContainsFunc(m.before, func(v *store.Version) bool {
 			return (v.Op == store.OpRename || v.Op == store.OpExchange) && stateOf(*v).dir()
 		}) {
@@ -402,13 +402,21 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 	}, q), nil
 }
 
-// namesBelow returns all names of the files with several names at the given paths and in their
-// subtrees.
-func (m *maker) namesBelow(paths []store.Path) (out []store.Path, err error) {
+// otherNames returns the paths at which the query selects versions of the requested files, and the
+// names of the requested files that have several names or that have lost one since.
+func (m *maker) otherNames(sel selection, paths []store.Path) (out []store.Path, err error) {
+	changed, files := map[store.Inode]bool{}, map[store.Inode]bool{}
+	for _, v := range m.before {
+		changed[store.InodeOf(v.Stat)] = v.Stat.Ino != 0
+	}
+	for _, v := range sel {
+		files[store.InodeOf(v.Stat)] = v.Stat.Ino != 0
+	}
 	for _, p := range paths {
 		err := m.view.Live(p, func(v store.Version) error {
-			if st := stateOf(v); st.nlink > 1 && st.in.Ino != 0 && !st.dir() {
+			if st := stateOf(v); st.in.Ino != 0 && !st.dir() && (st.nlink > 1 || changed[st.in]) {
 				out = append(out, v.Path)
+				files[st.in] = true
 			}
 			return nil
 		})
@@ -416,21 +424,12 @@ func (m *maker) namesBelow(paths []store.Path) (out []store.Path, err error) {
 			return nil, err
 		}
 	}
-	return out, nil
-}
-
-// formerNames returns the other paths at which the query selects versions of the selected files.
-func (m *maker) formerNames(sel selection) (out []store.Path) {
-	files := map[store.Inode]bool{}
-	for _, v := range sel {
-		files[store.InodeOf(v.Stat)] = v.Stat.Ino != 0
-	}
 	for _, v := range m.before {
 		if files[store.InodeOf(v.Stat)] {
 			out = append(out, v.Path)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // lastAction first examines fewCandidates versions, and then up to manyCandidates at a time.
