@@ -429,6 +429,9 @@ func (x *carrier) makeFiles(all []*aim) {
 			continue
 		}
 		have, w := x.occupant(g.c), x.a.whole(n)
+		if !have.absent() && have.nlink < 2 && w.equal(have) && (w.mtime == have.mtime || !w.regular()) {
+			continue // it was made again as it was
+		}
 		x.write(x.path(g.c), have, w, !have.absent())
 		x.set(g.c, n)
 		w.nlink, w.in = 1, store.Inode{}
