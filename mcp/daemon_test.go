@@ -379,6 +379,21 @@ func TestSearchInSymlink(t *testing.T) {
 	}
 }
 
+// A recursive listing of a directory that git ignores used to say that it is empty.
+func TestListingOfIgnoredDirectory(t *testing.T) {
+	l := liveProject(t, files{".gitignore": "node_modules/\nbuild/\n", "node_modules/x/index.js": "x\n", "build/o.txt": "o\n", "a.txt": "a\n"})
+	gitIn(t, l.dir, "init", "-q")
+	if err := os.MkdirAll(l.dir+"/none/below", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := l.connect(ProfileAll)
+	for path, want := range map[string]string{"node_modules": "x/index.js\n", "build": "o.txt\n", ".": ".gitignore\na.txt\n", "none": "none contains no files"} {
+		if got := p.ok("ls", at(path)); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
 // lateCaller is a connection to the daemon whose answers to reads arrive when the caller has given up.
 type lateCaller struct {
 	Caller

@@ -40,6 +40,9 @@ var lsTool = &tool{
 			return nil, err
 		}
 		if len(items) == 0 {
+			if a.Recursive {
+				return textResult(quote(name(rel)) + " contains no files"), nil
+			}
 			return textResult(quote(name(rel)) + " is empty"), nil
 		}
 		first := max(a.Offset, 1)
@@ -130,7 +133,7 @@ func (s *Server) list(ctx context.Context, rel string, recursive bool) ([]string
 	var items []string
 	if recursive {
 		items, err = s.gitFiles(ctx, target)
-		if err != nil {
+		if err != nil || len(items) == 0 { // git lists nothing in a directory that it ignores
 			items, err = walk(ctx, root, target)
 		}
 	} else {
@@ -174,8 +177,8 @@ func walk(ctx context.Context, root *os.Root, rel string) ([]string, error) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		below, _ := relativeTo(p, rel)
-		if rel == "" {
+		below, _ := relativeTo(p, name(rel))
+		if rel == "" && p != "." {
 			below = p
 		}
 		switch {
@@ -183,7 +186,7 @@ func walk(ctx context.Context, root *os.Root, rel string) ([]string, error) {
 			return err
 		case err != nil:
 			return fs.SkipDir // unreadable, or deleted in the meantime
-		case d.IsDir() && (d.Name() == ".git" || ignore.CanBeRebuilt(d.Name())):
+		case d.IsDir() && below != "" && (d.Name() == ".git" || ignore.CanBeRebuilt(d.Name())):
 			return fs.SkipDir
 		case !d.IsDir():
 			items = append(items, below)

@@ -27,7 +27,7 @@ func (s *Server) resolve(p string) (string, error) {
 	p = expand(p)
 	for part := range strings.SplitSeq(p, "/") {
 		if part == ".." {
-			return "", s.outside(p)
+			return "", &wire.Error{Code: wire.ErrOutside.Code, Message: "path " + quote(p) + " contains ..", Hint: "give a path relative to the project " + s.opt.Root + ", or absolute inside it"}
 		}
 	}
 	if !filepath.IsAbs(p) {

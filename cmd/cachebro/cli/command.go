@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"unicode/utf8"
@@ -139,13 +140,17 @@ func (e *Env) OnlyBelow(max int) cobra.PositionalArgs {
 			return nil
 		}
 		hint := helpOf(c)
-		if near := nearest(args[0], func(offer func(string)) {
+		near := nearest(args[0], func(offer func(string)) {
 			for _, sub := range c.Commands() {
 				if sub.IsAvailableCommand() {
 					offer(sub.Name())
 				}
 			}
-		}); near != "" {
+		})
+		if i := slices.IndexFunc(c.Commands(), func(sub *cobra.Command) bool { return slices.Contains(sub.SuggestFor, args[0]) }); i >= 0 {
+			near = c.Commands()[i].Name()
+		}
+		if near != "" {
 			hint = "did you mean " + c.CommandPath() + " " + near + "?"
 		}
 		return UsageHint(hint, "unknown command %s", Quote(strings.TrimPrefix(c.CommandPath()+" "+args[0], c.Root().Name()+" ")))

@@ -96,6 +96,7 @@ func TestUsageErrors(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"frobnicate", "unknown command frobnicate\nhint: cachebro help\n"},
 		{"lgo", "unknown command lgo\nhint: did you mean cachebro log?\n"},
+		{"mcp", "unknown command mcp\nhint: did you mean cachebro serve?\n"},
 		{"store prnue", "unknown command store prnue\nhint: did you mean cachebro store prune?\n"},
 		{"help store prnue", "unknown command store prnue\nhint: cachebro help\n"},
 		{"--frob", "unknown flag: --frob\nhint: cachebro help\n"},

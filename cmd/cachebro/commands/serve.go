@@ -28,7 +28,8 @@ If the client's session moves to another project, its calls are answered for tha
 		Example: `  cachebro serve
   cachebro serve --tools=safety
   cachebro serve --http 127.0.0.1:7777    needs CACHEBRO_TOKEN`,
-		Args: e.Args(0, 1),
+		Args:       e.Args(0, 1),
+		SuggestFor: []string{"mcp"},
 	}
 
 	fs := cmd.Flags()
