@@ -27,10 +27,9 @@ const (
 // processes finds the process of a thread. The kernel sends the thread's id in our pid namespace,
 // or 0 if the thread has no id there.
 type processes struct {
-	mu    sync.Mutex // guards tids, pids
-	tids  map[uint32]thread
-	pids  map[uint32]cachedProcess
-	boots uint64 // number of lookups, for tests
+	mu   sync.Mutex // guards tids, pids
+	tids map[uint32]thread
+	pids map[uint32]cachedProcess
 
 	commands commands
 }
@@ -146,7 +145,6 @@ func (p *processes) thread(tid uint32, trust time.Duration) thread {
 		clear(p.tids)
 	}
 	p.tids[tid] = t
-	p.boots++
 	p.mu.Unlock()
 	return t
 }

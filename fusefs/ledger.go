@@ -121,7 +121,6 @@ type handleSlot struct {
 	pid, tid uint32
 	uid, gid uint32
 	reads    bool
-	kept     bool
 }
 
 // lockSlot stores one owner of locks on a file, and a handle through which that owner locked. If fh
@@ -446,7 +445,6 @@ func (l *ledger) handle(h *handle, unique uint64) {
 	s.node = h.node.id
 	s.unique = unique &^ resendBit
 	s.reads = h.readable
-	s.kept = false
 	s.pid = h.owner.PID
 	s.tid = h.owner.TID
 	s.uid = h.owner.UID

@@ -251,7 +251,6 @@ type ToolBeginAnswer struct {
 // SessionQuery names a session by ID. "last" is the newest session.
 type SessionQuery struct {
 	Session string `json:"session,omitempty"`
-	Agent   string `json:"agent,omitempty"`
 }
 
 // WorkingSetQuery asks for a session's files, or for the files of all sessions since a time.

@@ -91,10 +91,10 @@ func TestKillNine(t *testing.T) {
 			if x.Record.Kind == KindContent {
 				continue
 			}
-			if x.Missing && said[x.Record.Seq] {
+			if missing(x) && said[x.Record.Seq] {
 				t.Fatalf("content of %d was in the spool and is missing", x.Record.Seq)
 			}
-			if !x.Missing {
+			if !missing(x) {
 				if !bytes.Equal(x.Content, contentOf(x.Record.Seq)) {
 					t.Fatalf("content of %d: %d bytes", x.Record.Seq, len(x.Content))
 				}

@@ -8,14 +8,13 @@ import (
 // Joined is a record together with its content.
 type Joined struct {
 	Record *Record
-	// HasContent means that Content is set, for a version or a late KindContent.
+	// HasContent means that Content is set, for a version or a late KindContent. It is false for a
+	// version that should have content if its Writer died, a gap was recorded, the content cannot be
+	// read (Err), or it was not written in time. In the last case the content follows later as a
+	// separate Joined whose Record is the KindContent.
 	HasContent bool
 	Content    []byte
-	// Missing means that the version should have content but has none here. Its Writer died, a gap
-	// was recorded, the content cannot be read (Err), or it was not written in time. In the last
-	// case the content follows later as a separate Joined whose Record is the KindContent.
-	Missing bool
-	Err     error
+	Err        error
 	// Last is the highest Seq of the joined records.
 	Last uint64
 	// After is the Position to store as checkpoint after this Joined was handled.
@@ -51,7 +50,7 @@ func (h *pending) read(r *Reader) Joined {
 	}
 	h.j.Last = max(h.j.Last, h.content.Seq)
 	h.j.Content, h.j.Err = r.Content(h.content)
-	h.j.HasContent, h.j.Missing = h.j.Err == nil, h.j.Err != nil
+	h.j.HasContent = h.j.Err == nil
 	return h.j
 }
 
@@ -136,7 +135,7 @@ func (j *Joiner) take(rec *Record) {
 	case rec.Kind == KindGap && rec.For != 0:
 		if v := j.waiting[rec.For]; v != nil {
 			delete(j.waiting, rec.For)
-			v.j.Missing, v.ready = true, true
+			v.ready = true
 		}
 	case rec.Kind == KindMount:
 		j.giveUp(len(j.pending)) // a new mount: the Writer that these records wait for is gone
@@ -147,12 +146,12 @@ func (j *Joiner) take(rec *Record) {
 	j.pending = append(j.pending, h)
 }
 
-// giveUp marks the waiting records among the first n pending ones as Missing.
+// giveUp makes the waiting records among the first n pending ones ready without their content.
 func (j *Joiner) giveUp(n int) {
 	for _, h := range j.pending[:n] {
 		if !h.ready {
 			delete(j.waiting, h.j.Record.Seq)
-			h.j.Missing, h.ready = true, true
+			h.ready = true
 		}
 	}
 }

@@ -270,8 +270,8 @@ func TestFollowConcurrentWriters(t *testing.T) {
 		if err != nil {
 			t.Fatalf("after %d versions: %v", n, err)
 		}
-		if x.Record.Seq <= last || x.Missing {
-			t.Fatalf("seq %d after %d, missing %v", x.Record.Seq, last, x.Missing)
+		if x.Record.Seq <= last || missing(x) {
+			t.Fatalf("seq %d after %d, missing %v", x.Record.Seq, last, missing(x))
 		}
 		last = x.Record.Seq
 		var g int

@@ -23,9 +23,6 @@ import (
 )
 
 func (an *Answers) open(s results.Settings) {
-	if s.Tools == nil {
-		s.Tools = results.DefaultTools()
-	}
 	if s.Off {
 		s.Tools = map[string]bool{}
 	}
@@ -49,14 +46,14 @@ func (an *Answers) open(s results.Settings) {
 	if an.redis != nil {
 		an.shared = results.New(results.Options{Stores: []results.Store{an.redis}, TTL: s.TTL, Tools: s.Tools, Log: an.log})
 	}
-	an.cache = results.New(results.Options{Stores: stores, TTL: s.TTL, Tools: s.Tools, Log: an.log})
+	an.Anywhere = results.New(results.Options{Stores: stores, TTL: s.TTL, Tools: s.Tools, Log: an.log})
 	// A bundle (see package bundle) is valid until something that it was made from changes. It
 	// contains version numbers of this project, so it is not shared.
 	here := []results.Store{results.NewMemory(0)}
 	if an.disk != nil {
 		here = append(here, an.disk)
 	}
-	an.local = results.New(results.Options{Stores: here, TTL: localTTL, Tools: s.Tools, Log: an.log})
+	an.Here = results.New(results.Options{Stores: here, TTL: localTTL, Tools: s.Tools, Log: an.log})
 }
 
 // Close disconnects from Redis.
@@ -95,7 +92,7 @@ func (an *Answers) Secrets(which func(store.Path) bool) []store.Path {
 // request stores and returns answers that clients computed.
 func (an *Answers) request(ctx context.Context, r *wire.Request, q wire.ResultsRequest) (any, []byte, error) {
 	call := results.Call{Tool: q.Tool, Args: q.Args, TTL: time.Duration(q.TTLSeconds) * time.Second}
-	cache := an.local
+	cache := an.Here
 	if q.Shared {
 		var err error
 		cache = an.shared
@@ -111,7 +108,7 @@ func (an *Answers) request(ctx context.Context, r *wire.Request, q wire.ResultsR
 	case "put":
 		return wire.ResultsAnswer{}, nil, cache.Put(ctx, call, results.Answer{Value: r.Body})
 	case "clear":
-		return wire.ResultsAnswer{}, nil, errors.Join(an.cache.Clear(ctx), an.local.Clear(ctx))
+		return wire.ResultsAnswer{}, nil, errors.Join(an.Anywhere.Clear(ctx), an.Here.Clear(ctx))
 	}
 	return nil, nil, wire.Errorf(wire.ErrBadRequest, "get, put, clear", "unknown request %q", q.Do)
 }
@@ -128,40 +125,29 @@ func (an *Answers) withTreeDigest(ctx context.Context, args json.RawMessage) (an
 	return []any{args, sum.String()}, err
 }
 
-// Shared returns the answer to a call whose key contains everything that the answer depends on, so
-// that other projects and machines may use the answer.
-func (an *Answers) Shared(ctx context.Context, c results.Call) (raw []byte, hit bool, err error) {
-	return an.cache.Do(ctx, c)
-}
-
-// ForProject returns the answer to a call whose key is valid for this project only.
-func (an *Answers) ForProject(ctx context.Context, c results.Call) (raw []byte, hit bool, err error) {
-	return an.local.Do(ctx, c)
-}
-
 // Clear drops all answers. It returns descriptions of the caches that it could not clear.
 func (an *Answers) Clear(ctx context.Context) (unreached []string) {
-	if err := an.cache.Clear(ctx); err != nil {
+	if err := an.Anywhere.Clear(ctx); err != nil {
 		where := "cached answers"
 		if an.redis != nil {
 			where += ", here or on " + an.redis.Host()
 		}
 		unreached = append(unreached, fmt.Sprintf("%s: %v", where, err))
 	}
-	if err := an.local.Clear(ctx); err != nil {
+	if err := an.Here.Clear(ctx); err != nil {
 		unreached = append(unreached, fmt.Sprintf("cached bundles: %v", err))
 	}
 	return unreached
 }
 
-// localTTL is the longest time for which ForProject caches an answer.
+// localTTL is the longest time for which Here keeps an answer.
 const localTTL = 90 * 24 * time.Hour
 
 // Status describes the cache for cachebro status.
 func (an *Answers) Status() *wire.ResultsState {
 	st := &wire.ResultsState{Stats: json.RawMessage("{}")}
-	s := an.cache.Stats()
-	maps.Copy(s.Tools, an.local.Stats().Tools)
+	s := an.Anywhere.Stats()
+	maps.Copy(s.Tools, an.Here.Stats().Tools)
 	if raw, err := json.Marshal(s); err == nil {
 		st.Stats = raw
 	}
@@ -204,8 +190,11 @@ type Answers struct {
 	log    *slog.Logger
 	off    bool // nothing is cached
 
-	cache  *results.Cache // memory, disk and Redis
-	local  *results.Cache // memory and disk
+	// Anywhere is for calls whose keys contain everything that the answer depends on, so that other
+	// projects and machines may use the answers. It is in memory, on disk and in Redis.
+	Anywhere *results.Cache
+	// Here is for calls whose keys are valid for this project only. It is in memory and on disk.
+	Here   *results.Cache
 	shared *results.Cache // Redis; nil if there is none
 	disk   *results.Disk  // nil if it could not be opened
 	redis  *results.Redis // nil if it is not configured or unusable

@@ -25,7 +25,7 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 		return f.Index.Grep(ctx, q)
 	}
 	var fresh *search.Result
-	raw, _, err := f.Answers.Shared(ctx, results.Call{
+	raw, _, err := f.Answers.Anywhere.Do(ctx, results.Call{
 		Tool: "search", Args: []any{"grep/6", q, token},
 		Holds: func(ctx context.Context, uses []results.Used) bool {
 			if len(uses) != 1 || uses[0].Version != token {

@@ -164,7 +164,7 @@ func (kn *Knowledge) bundle(ctx context.Context, q wire.ContextRequest) (text []
 		return text, false, err
 	}
 	now := plan.Hash()
-	return kn.Answers.ForProject(ctx, results.Call{
+	return kn.Answers.Here.Do(ctx, results.Call{
 		Tool: "context", Args: []any{tool, bq, kn.bundles.build},
 		Holds: func(_ context.Context, uses []results.Used) bool {
 			return now != "" && len(uses) > 0 && uses[0].Path == plan.Ref && uses[0].Version == now
