@@ -151,6 +151,21 @@ func waysTo(mounts []Mount, dev, place string) (ways []string) {
 	return ways
 }
 
+// SeenBy returns the paths by which this process may reach what another process, with a mount table of
+// its own, reaches by a path without symbolic links.
+func SeenBy(pid int, path string) []string {
+	theirs, err := readMounts("/proc/" + strconv.Itoa(pid) + "/mountinfo")
+	if err != nil {
+		return nil
+	}
+	ours, err := Mounts()
+	m, ok := Above(theirs, path)
+	if err != nil || !ok {
+		return nil
+	}
+	return waysTo(ours, m.Dev, transpose(path, m.Point, m.Root))
+}
+
 // Shared returns the type of the file system of dir if other machines can change files on it,
 // otherwise "".
 func Shared(dir *os.File) string {

@@ -436,6 +436,41 @@ func TestThroughProc(t *testing.T) {
 	}
 }
 
+// TestInRoot: for openat2(2) with RESOLVE_IN_ROOT, the directory is the root of the path and of links in
+// it. The recorder used to look for the file below the real root, so nothing was saved.
+func TestInRoot(t *testing.T) {
+	p := newPlace(t)
+	if err := errors.Join(os.Mkdir(p.path("dir"), 0o755), os.Symlink("/dir", p.path("link"))); err != nil {
+		t.Fatal(err)
+	}
+	root := p.descriptor(".")
+	for i, name := range []string{"/dir/one", "link/two", "../dir/three"} {
+		own := "dir/" + filepath.Base(name)
+		p.write(own, fmt.Sprint("content ", i))
+		how := binary.NativeEndian.AppendUint64(nil, unix.O_WRONLY|unix.O_TRUNC)
+		how = binary.NativeEndian.AppendUint64(how, 0)
+		how = binary.NativeEndian.AppendUint64(how, unix.RESOLVE_IN_ROOT)
+		memory := map[uint64][]byte{1 << 16: append([]byte(name), 0), 2 << 16: how}
+		n := &notifier.Notice{PID: uint32(unix.Gettid()), NR: unix.SYS_OPENAT2, Arch: notifier.AuditArch, Args: [6]uint64{uint64(root.Fd()), 1 << 16, 2 << 16, 24}}
+		n.Read = func(_ uint32, addr uint64, buf []byte) bool {
+			clear(buf)
+			return copy(buf, memory[addr]) > 0
+		}
+		if examined, _ := p.r.see(n, origin{began: time.Now(), ours: true}); !examined {
+			t.Errorf("the call on %s is not seen", name)
+		}
+		p.write(own, "new")
+	}
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if _, contents := p.told(); !contents[fmt.Sprint("content ", i)] {
+			t.Errorf("content %d is not kept", i)
+		}
+	}
+}
+
 // TestNamedLikeRemoved: the kernel adds " (deleted)" to the path of a descriptor whose name was removed, but
 // the name of a directory may itself end like that. What was made in such a directory through a symbolic
 // link used to be missing.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/sys"
@@ -33,14 +35,76 @@ type resolver struct {
 	root     root              // of this process
 	overlays []mounts.Mount    // the cachebro mounts found so far
 	call     callFacts
+
+	elsewhere map[string]otherPath // by their path
 }
 
 // callFacts holds what the resolution of a call's first path found out and that of the second one
 // can use. Most renames stay in one directory.
 type callFacts struct {
-	hasPrefix   bool
-	prefix      string // the result of rootPrefix
+	hasRoot     bool
+	root, at    string // the results of rootOf
 	named, real string // a directory as the call names it, and its real path
+}
+
+// view is how a call sees paths.
+type view struct {
+	pid     uint32
+	root    string // path of the directory at which absolute paths begin, or "" if it is our root
+	ownProc bool   // the path begins with our /proc, although root is not ""
+}
+
+// open opens a path with O_PATH. Links and ".." do not lead out of the root.
+func (v view) open(path string, flags int) (int, error) {
+	flags |= unix.O_PATH | unix.O_CLOEXEC
+	if v.root == "" || v.ownProc {
+		return unix.Open(path, flags, 0)
+	}
+	root, err := unix.Open(v.root, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(root)
+	fd, err := unix.Openat2(root, path, &unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_IN_ROOT})
+	if err == unix.EXDEV { // a link in their /proc to an open file or directory
+		return unix.Open(v.root+path, flags, 0)
+	}
+	return fd, err
+}
+
+// ourPath returns the path by which this process reaches a file that the call reaches by the path real,
+// or false if there is none, such as for a file in a container.
+func (r *resolver) ourPath(v view, real string, st event.Stat) (string, bool) {
+	if v.root == "" {
+		return real, true
+	}
+	leadsTo := func(path string) bool {
+		here, ok := lstat(path)
+		return ok && sameInode(here, st)
+	}
+	if leadsTo(real) {
+		return real, true
+	}
+	was, known := r.elsewhere[real]
+	if known && (leadsTo(was.path) || was.path == "" && time.Since(was.foundAt) < rootedFor) {
+		return was.path, was.path != ""
+	}
+	if len(r.elsewhere) > 10_000 {
+		clear(r.elsewhere)
+	}
+	ways := mounts.SeenBy(int(v.pid), real) // their mount table may have the directory in another place
+	now := otherPath{foundAt: time.Now()}
+	if i := slices.IndexFunc(ways, leadsTo); i >= 0 {
+		now.path = ways[i]
+	}
+	r.elsewhere[real] = now
+	return now.path, now.path != ""
+}
+
+// otherPath caches our path of a directory that other processes see in another place, or "".
+type otherPath struct {
+	path    string
+	foundAt time.Time
 }
 
 // begin must be called at the beginning of each system call.
@@ -52,30 +116,37 @@ const maxLinks = 40
 // resolve follows a path like the kernel. It returns false if the path leads nowhere or changes
 // there are not recorded.
 func (r *resolver) resolve(n *notifier.Notice, path string, follow bool) (spot, bool) {
-	path = expandSelf(n.PID, path)
-	prefix := r.rootPrefix(n.PID)
+	root, at := r.rootOf(n.PID)
+	expanded := expandSelf(n.PID, path)
+	v := view{n.PID, root, expanded != path}
+	path = expanded
+	if at != "" && within(path, at) { // this path of an open directory begins at our root
+		path = "/" + strings.TrimPrefix(path[len(at):], "/")
+	}
 	for range maxLinks {
 		trimmed := strings.TrimRight(path, "/")
 		follow = follow || trimmed != path
 		dir, base := filepath.Split(trimmed)
 		if base == "" || base == "." || base == ".." {
-			return r.directory(prefix + path)
+			return r.directory(v, path)
 		}
 		if follow && isDescriptorDir(dir) { // a link in such a directory leads to an open file, not to a path
-			return r.directory(prefix + path)
+			return r.directory(v, path)
 		}
-		s, ok := r.resolveIn(prefix, dir, base)
+		s, ok := r.resolveIn(v, dir, base)
 		if !ok {
 			return s, false
 		}
 		if !s.exists || !follow || kindOf(s.st) != unix.S_IFLNK {
 			return s, !r.places.Skipped(s.path)
 		}
-		to, err := os.Readlink(prefix + dir + base)
+		to, err := os.Readlink(s.path)
 		if err != nil {
 			return s, false
 		}
-		if !strings.HasPrefix(to, "/") {
+		if strings.HasPrefix(to, "/") {
+			v.ownProc = false
+		} else {
 			to = dir + to
 		}
 		path = to
@@ -111,18 +182,21 @@ func expandSelf(pid uint32, path string) string {
 	return path
 }
 
-// rootPrefix returns the prefix with which a path of another process leads this process to the same
-// file. It is "" if the process has our root directory and mounts.
-func (r *resolver) rootPrefix(pid uint32) string {
-	if r.call.hasPrefix {
-		return r.call.prefix
+// rootOf returns the root directory of a process, as a path in /proc, or "" if the process has our root
+// directory and mounts. at is the root's path in our own mounts if the process has changed only its root.
+func (r *resolver) rootOf(pid uint32) (root, at string) {
+	if r.call.hasRoot {
+		return r.call.root, r.call.at
 	}
-	at := "/proc/" + strconv.Itoa(int(pid)) + "/root"
-	if root, err := rootAt(at); err == nil && root == r.root {
+	root = "/proc/" + strconv.Itoa(int(pid)) + "/root"
+	if is, err := rootAt(root); err == nil && is == r.root {
+		root = ""
+	} else if at, _ = os.Readlink(root); at == "/" {
 		at = ""
 	}
-	r.call.hasPrefix, r.call.prefix = true, at
-	return at
+	r.call.hasRoot, r.call.root = true, root
+	r.call.at = at
+	return root, at
 }
 
 // root identifies a directory in a mount. Mount ids differ between mount namespaces.
@@ -138,8 +212,8 @@ func rootAt(path string) (root, error) {
 }
 
 // directory resolves a path that ends in "." or "..", or leads to a descriptor.
-func (r *resolver) directory(path string) (spot, bool) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+func (r *resolver) directory(v view, path string) (spot, bool) {
+	fd, err := v.open(path, 0)
 	if err != nil {
 		return spot{}, false
 	}
@@ -152,6 +226,9 @@ func (r *resolver) directory(path string) (spot, bool) {
 	if !ok && sx.Nlink > 0 { // the file was opened under a name that has since been removed
 		real = r.nameOf(event.InodeOf(sx.Stat))
 		ok = real != ""
+	}
+	if ok {
+		real, ok = r.ourPath(v, real, sx.Stat)
 	}
 	if !ok || r.notRecorded(fd, real) {
 		return spot{}, false
@@ -174,37 +251,40 @@ func (r *resolver) nameOf(in event.Inode) string {
 	return ""
 }
 
-func (r *resolver) resolveIn(prefix, dir, base string) (spot, bool) {
-	if r.call.named == prefix+dir {
+func (r *resolver) resolveIn(v view, dir, base string) (spot, bool) {
+	if r.call.named == v.root+dir {
 		return spotAt(unix.AT_FDCWD, r.call.real, base)
 	}
-	fd, real, ok := openDir(prefix + dir)
+	fd, real, ok := openDir(v, dir)
 	if !ok {
 		return spot{}, false
 	}
 	defer unix.Close(fd)
-	if r.notRecorded(fd, real) {
-		return spot{}, false
-	}
-	if prefix != "" { // record the file only if the path leads to the same directory for us too
-		var exists sys.Stat
-		here, ok := lstat(real)
-		if err := sys.StatFD(fd, &exists); err != nil || !ok || !sameInode(here, exists.Stat) {
+	if v.root != "" {
+		var sx sys.Stat
+		err := sys.StatFD(fd, &sx)
+		real, ok = r.ourPath(v, real, sx.Stat)
+		if err != nil || !ok {
 			return spot{}, false
 		}
 	}
-	r.call.named, r.call.real = prefix+dir, real
+	if r.notRecorded(fd, real) {
+		return spot{}, false
+	}
+	r.call.named, r.call.real = v.root+dir, real
 	return spotAt(fd, real, base)
 }
 
 // openDir opens a directory and returns its path without symbolic links.
-func openDir(path string) (fd int, real string, ok bool) {
-	const flags = unix.O_PATH | unix.O_CLOEXEC | unix.O_DIRECTORY
-	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_SYMLINKS})
-	if err == nil {
-		return fd, filepath.Clean(path), true
+func openDir(v view, path string) (fd int, real string, ok bool) {
+	if v.root == "" {
+		how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_DIRECTORY, Resolve: unix.RESOLVE_NO_SYMLINKS}
+		fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
+		if err == nil {
+			return fd, filepath.Clean(path), true
+		}
 	}
-	fd, err = unix.Open(path, flags, 0)
+	fd, err := v.open(path, unix.O_DIRECTORY)
 	if err != nil {
 		return -1, "", false
 	}

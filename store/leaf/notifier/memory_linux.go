@@ -165,3 +165,9 @@ func (n *Notice) OpenFlags(c Call) (uint64, error) {
 	}
 	return n.Args[c.Flags], nil
 }
+
+// InRoot reports whether an Open2 takes its directory for the root (RESOLVE_IN_ROOT).
+func (n *Notice) InRoot(c Call) bool {
+	var how [24]byte
+	return n.read()(n.PID, n.Args[c.Flags], how[:]) && binary.NativeEndian.Uint64(how[16:])&unix.RESOLVE_IN_ROOT != 0
+}
