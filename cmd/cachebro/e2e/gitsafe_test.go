@@ -280,6 +280,7 @@ find .git -path .git/objects -prune -o ! -name COMMIT_EDITMSG -print | sort`)
 		"git cherry-pick side side~1 || true",
 		"git bisect start; git bisect bad; git bisect good HEAD~1; git bisect reset",
 		"git worktree add ../wt; git worktree remove ../wt",
+		"git worktree add ../wt plain",
 		"git branch new/er/x",
 		"git branch -m plain plain/below",
 		"git branch -m deep/er/x deep",
@@ -308,6 +309,38 @@ find .git -path .git/objects -prune -o ! -name COMMIT_EDITMSG -print | sort`)
 	p.cb("undo", "--git", number, "--yes", "--dir", p.dir)
 	if got := p.sh("git branch --list m 'n/*'"); strings.TrimSpace(got) != "n/c" {
 		t.Errorf("after the undo of the first: %q", got)
+	}
+}
+
+// The addition of a submodule can be undone, which used to fail because it was taken for a worktree. A
+// submodule or worktree whose branch the undo would delete is not removed if the branch has commits of
+// its own.
+func TestGitUndoOfSubmodulesAndWorktrees(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, nil)
+	who := "export GIT_CONFIG_COUNT=3 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=n GIT_CONFIG_KEY_1=user.email GIT_CONFIG_VALUE_1=e GIT_CONFIG_KEY_2=protocol.file.allow GIT_CONFIG_VALUE_2=always; "
+	p.sh(who + "git init -q -b main .; echo 1 >a; git add .; git commit -qm one; git clone -q . ../lib")
+	p.mount()
+	p.scanned()
+	state := func() string {
+		return p.sh("export GIT_OPTIONAL_LOCKS=0; ls -A; git log --oneline --all; git status --short; git submodule; cat .git/config; ls .git")
+	}
+	before := state()
+	since := time.Now().Format("15:04:05.000")
+	p.sh(who + "git submodule add -q ../lib sub; git commit -qm sub")
+	said := p.cb("undo", "--git", "--yes", "--since", since, "--dir", p.dir)
+	if diff := lineDiff(before, strings.Replace(state(), "modules\n", "", 1)); diff != "" {
+		t.Errorf("%s\nthe undo said:\n%s", diff, said)
+	}
+	for _, do := range []string{
+		"git submodule add -q ../lib sub; git -C sub commit -q --allow-empty -m mine",
+		"git worktree add -q -b made ../wt; git -C ../wt commit -q --allow-empty -m mine",
+	} {
+		since := time.Now().Format("15:04:05.000")
+		p.sh(who + do)
+		if said := p.refuse(2, "undo", "--git", "--yes", "--since", since, "--dir", p.dir); !strings.Contains(said, "contains commits that are on no other branch") {
+			t.Errorf("%s:\n%s", do, said)
+		}
 	}
 }
 

@@ -63,7 +63,11 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 		fmt.Fprintf(out, "  A %s with missing git objects\n", text.Count(objects, "file"))
 	}
 	for _, w := range worktrees {
-		fmt.Fprintf(out, "  D %s/  git worktree remove\n", cli.Quote(string(w)))
+		by := "worktree remove"
+		if super, err := w.super(ctx, e); err == nil && super != "" {
+			by = "submodule deinit"
+		}
+		fmt.Fprintf(out, "  D %s/  git %s\n", cli.Quote(string(w)), by)
 	}
 	left := len(plan.Conflicts) + len(plan.Lost)
 	does := len(plan.Steps)+objects > 0
@@ -73,7 +77,7 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 		}
 	}
 	if len(worktrees) > 0 && !*f.dryRun {
-		if err := removeWorktrees(ctx, e, worktrees); err != nil {
+		if err := removeWorktrees(ctx, e, t.Base(), plan, worktrees); err != nil {
 			return err
 		}
 		if r.Last { // from now on give the operation's number, because the last one is now git worktree remove

@@ -272,6 +272,7 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 	since := int64(0)
 	seen := map[string]bool{}
 	dirs := map[string]bool{}
+	unmade := map[string]bool{}    // repositories that the operations made, to which no objects have to return
 	unsaved := map[string]string{} // by directory of objects: what of them is not saved
 	for _, r := range h.rows {
 		if has[r] && r.Was == spool.WasObjects && r.Why != "" {
@@ -284,10 +285,14 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 		since = cmp.Or(since, r.Time)
 		c := h.changeOf(r, has)
 		dirs[c.dir] = true
+		if c.rest == "HEAD" && c.before.kind == absent && c.conflict == nil {
+			unmade[c.dir] = true
+		}
 		if c.before.kind != objects && !h.same(c.path, c.before, c.now) && !h.othersMade(c, has) {
 			changes = append(changes, c)
 		}
 	}
+	maps.DeleteFunc(dirs, func(dir string, _ bool) bool { return unmade[dir] })
 	h.markMovedAway(changes, has)
 	h.leaveWorktrees(changes)
 	if at := onwire.Time(since - int64(time.Second)); out.Since.IsZero() || at.Before(out.Since) {
