@@ -110,6 +110,22 @@ func TestChangesByTwoNamesFromElsewhere(t *testing.T) {
 	}
 }
 
+// If the two files have different new contents, the second is a conflict. The later one used to win
+// without a word.
+func TestContentsByTwoNamesFromElsewhere(t *testing.T) {
+	c := newScene(t)
+	c.as("", "vim", "", 5).do(c.tr.Write("a", "1\n"), c.tr.Link("a", "b"))
+	was := fileSide(0o644, "1\n")
+	p, err := Planner{Store: c.s}.Elsewhere(store.PlanUndo, Transfer{Merge: true, Contents: [][]byte{[]byte("2\n"), []byte("3\n")}, Files: []Elsewhere{
+		{Path: "a", Was: &was, Want: fileSide(0o644, "2\n")}, {Path: "b", Was: &was, Want: fileSide(0o644, "3\n")},
+	}})
+	if err != nil || len(p.Conflicts) != 1 || p.Conflicts[0].Path != "b" {
+		t.Fatalf("%v, %+v", err, p)
+	}
+	c.carry(p)
+	c.want("b", "2\n")
+}
+
 // If a file was changed before anything was known about it, a listing of an earlier moment has the file,
 // with the reason why its content is unknown. The file used to be left out, so a fork of that moment
 // silently lacked it.

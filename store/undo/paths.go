@@ -61,23 +61,30 @@ func (m *maker) aimsAt(goals []goal) (*aims, error) {
 		}
 	}
 	for i := range goals {
-		if g := &goals[i]; !g.want.absent() && !a.aimAt(g) {
-			m.conflict(store.Conflict{Path: g.path, Why: "its directory was replaced by something else"})
+		g := &goals[i]
+		if g.want.absent() {
+			continue
+		}
+		if why := a.aimAt(g); why != "" {
+			m.conflict(store.Conflict{Path: g.path, Why: why})
 		}
 	}
 	return a, nil
 }
 
-// aimAt adds the aims of a goal. It returns false if the path cannot exist, because a part of it is
-// not a directory.
-func (a *aims) aimAt(g *goal) bool {
+// aimAt adds the aims of a goal. It returns the reason if the path cannot get the wanted state.
+func (a *aims) aimAt(g *goal) (why string) {
 	c := a.place(g.path, !g.want.absent())
 	if c == nil {
-		return false
+		return "its directory was replaced by something else"
 	}
 	aim := func(c *cell, want value) {
-		stays := c.same(want, c.now()) // another goal, by another name of the file, may change it
-		if !stays && !c.same(want, a.after(c)) {
+		other := a.of[c] // of a goal for another name of the file
+		switch {
+		case c.same(want, a.after(c)), other != nil && c.same(want, c.now()):
+		case other != nil && c.kind == contentCell:
+			why = "another name of the same file gets another content"
+		default:
 			a.of[c] = &aim{c: c, want: want, made: g.made, back: g.want.seq, took: g.took, edits: g.edits}
 		}
 	}
@@ -85,7 +92,7 @@ func (a *aims) aimAt(g *goal) bool {
 	switch {
 	case g.want.absent():
 		aim(c, value{})
-		return true
+		return why
 	case n == nil, n.kind != g.want.kind(), g.want.in.Ino != 0 && n.in != g.want.in && n.nlink > 1:
 		n = a.h.newNode(g.want.kind(), store.Inode{})
 		n.beginAs(g.want)
@@ -93,13 +100,13 @@ func (a *aims) aimAt(g *goal) bool {
 		if of := a.of[c]; of != nil {
 			of.made = true
 		}
-		return true
+		return why
 	}
 	if !n.dir() {
 		aim(&n.content, value{st: &g.want})
 	}
 	aim(&n.meta, value{st: &g.want})
-	return true
+	return why
 }
 
 // place returns the cell of a path in the tree after the plan, or nil if an element of the path is
