@@ -2,11 +2,7 @@ package fork
 
 import (
 	"context"
-	"crypto/sha1" // for git's object names
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -149,18 +145,6 @@ func (r repository) has(path string, in *os.Root) bool {
 	default:
 		return false
 	}
-	name, err := objectName(content, size, len(c.object))
+	name, err := gitdir.BlobName(content, size, len(c.object))
 	return err == nil && mode == c.mode && name == c.object
-}
-
-// objectName returns git's name of a blob with this content and size. The name is a SHA-1 or a
-// SHA-256, depending on its length in hexadecimal digits.
-func objectName(content io.Reader, size int64, length int) (string, error) {
-	h := sha1.New()
-	if length == hex.EncodedLen(sha256.Size) {
-		h = sha256.New()
-	}
-	fmt.Fprintf(h, "blob %d\x00", size)
-	_, err := io.Copy(h, content)
-	return hex.EncodeToString(h.Sum(nil)), err
 }

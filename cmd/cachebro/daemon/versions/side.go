@@ -3,10 +3,12 @@ package versions
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"cachebro/store"
 	"cachebro/store/diff"
+	"cachebro/store/leaf/gitdir"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"
@@ -89,6 +91,7 @@ func WriteDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to Side, lines int) 
 	if text.Binary(from.Data) || text.Binary(to.Data) {
 		if !bytes.Equal(from.Data, to.Data) {
 			a.Binary = true
+			fmt.Fprintf(out, "index %s..%s\n", from.blobName(), to.blobName()) // without it, git rejects the patch as malformed
 			fmt.Fprintf(out, "Binary files %s and %s differ\n", oldName, newName)
 		}
 		return
@@ -104,4 +107,14 @@ func WriteDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to Side, lines int) 
 	a.Removed += s.Removed()
 	fmt.Fprintf(out, "--- %s\n+++ %s\n", oldName, newName)
 	out.Write(s.Body(lines))
+}
+
+// blobName returns git's name of the content, which is all zeros if there is none.
+func (s Side) blobName() string {
+	const length = 40 // of a SHA-1 in hexadecimal digits
+	if !s.Exists {
+		return strings.Repeat("0", length)
+	}
+	name, _ := gitdir.BlobName(bytes.NewReader(s.Data), int64(len(s.Data)), length) // reading from memory cannot fail
+	return name
 }

@@ -85,7 +85,7 @@ func TestWriteDiff(t *testing.T) {
 		"deleted":        {file("1\n"), Side{Path: "a b"}, "diff --git a/a b b/a b\ndeleted file mode 100644\n--- a/a b\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-1\n", 1},
 		"mode":           {file("1\n"), exec, "diff --git a/a b b/a b\nold mode 100644\nnew mode 100755\n", 1},
 		"renamed":        {file("1\n"), moved, "diff --git a/a b b/c\nrename from a b\nrename to c\n", 1},
-		"binary":         {file("\x00"), file("\x00\x01"), "diff --git a/a b b/a b\nBinary files a/a b and b/a b differ\n", 1},
+		"binary":         {file("\x00"), file("\x00\x01"), "diff --git a/a b b/a b\nindex f76dd238ade08917e6712764a16a22005a50573d..bdc955b7b2e610ad5a72302b139a2e6cb325519a\nBinary files a/a b and b/a b differ\n", 1},
 	} {
 		var out bytes.Buffer
 		var a wire.DiffAnswer
