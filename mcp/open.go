@@ -6,11 +6,13 @@ import (
 	"os"
 	"path"
 
+	"golang.org/x/sys/unix"
+
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/undo/displace"
 )
 
-// open reads the file rel through the project's own path. The caller holds the path's lock, and closes
+// open reads the file rel through the project's own path, to write it. The caller holds the path's lock, and closes
 // the Root of the result.
 func (s *Server) open(rel string) (*displace.File, error) {
 	if rel == "" {
@@ -41,6 +43,10 @@ func (s *Server) open(rel string) (*displace.File, error) {
 	err = regular(rel, f.Info)
 	if err == nil {
 		f.Content, err = readAll(root, target)
+	}
+	// A rename over a read-only file would succeed if the directory can be written.
+	if denied := unix.Access(path.Join(s.dir(), target), unix.W_OK); err == nil && denied != nil {
+		err = fileError(rel, denied)
 	}
 	if err != nil {
 		root.Close()

@@ -117,6 +117,18 @@ func NotSearched(before, why string, paths []store.Path) string {
 	return strings.TrimPrefix(fmt.Sprintf("%s, %d %s (%s)", before, len(paths), why, strings.Join(names, ", ")), ", ")
 }
 
+// JoinNotSearched joins the lists of two searches for the same query. Usually one of them begins with
+// the other.
+func JoinNotSearched(a, b string) string {
+	switch {
+	case strings.HasPrefix(a, b):
+		return a
+	case strings.HasPrefix(b, a):
+		return b
+	}
+	return a + ", " + b
+}
+
 // NotIndexed returns the number and the names of the files in a query's scope whose newest text is
 // not in the index. A query by words cannot find such a text. NotIndexed returns "" if there are no
 // such files.

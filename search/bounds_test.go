@@ -211,3 +211,14 @@ func TestLongLine(t *testing.T) {
 		}
 	}
 }
+
+// The list of files that an exact search could not read used to get lost if no line matched and a
+// search by words followed, which had a list of its own.
+func TestJoinNotSearched(t *testing.T) {
+	const binary, unread, late = `1 binary ("b")`, `1 binary ("b"), 1 unreadable ("u")`, `1 binary ("b"), 1 not indexed yet ("n")`
+	for _, c := range [][3]string{{"", "", ""}, {binary, "", binary}, {"", binary, binary}, {unread, binary, unread}, {binary, late, late}, {unread, late, unread + ", " + late}} {
+		if got := JoinNotSearched(c[0], c[1]); got != c[2] {
+			t.Errorf("%q and %q: %q", c[0], c[1], got)
+		}
+	}
+}

@@ -194,7 +194,7 @@ func (f *Finder) searchRanked(ctx context.Context, q wire.SearchQuery, sq search
 	a.How = wire.SearchRanked
 	a.Files, a.Lines = len(all), len(all)
 	a.Truncated = len(all) > limit
-	a.NotSearched = f.Index.NotIndexed(sq) // overwrites the value of an exact search, because the index leaves out more files
+	a.NotSearched = search.JoinNotSearched(a.NotSearched, f.Index.NotIndexed(sq)) // after an exact search, both count
 	for _, r := range all[:min(limit, len(all))] {
 		hit := fileHit(r.Path, r.Score)
 		hit.Line, hit.Text = f.Index.BestLine(r, q.Pattern)
