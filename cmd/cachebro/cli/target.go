@@ -14,6 +14,8 @@ import (
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
 	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
 )
 
 // Target is a path that was named on the command line, resolved to its project.
@@ -253,6 +255,19 @@ func (e *Env) CheckKnown(ctx context.Context, c *wire.Client, t Target) error {
 		return Hintf("cachebro search --files PART finds names, also those of deleted files", "the history has nothing named %s", Quote(string(t.Rel)))
 	}
 	return err
+}
+
+// LockDir locks a directory until unlock is called. It waits while another process has locked it.
+func LockDir(dir string) (unlock func(), err error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return func() { d.Close() }, nil
 }
 
 // IsDir reports whether path is a directory. It does not follow a symlink.

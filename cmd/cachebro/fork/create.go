@@ -19,8 +19,6 @@ import (
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
-
-	"golang.org/x/sys/unix"
 )
 
 // newFork describes a new fork, as printed for people and scripts.
@@ -211,11 +209,12 @@ func (m *newFork) checkOut(ctx context.Context, t cli.Target, state string, o op
 	if o.branch != "" {
 		on = []string{"-b", o.branch}
 	}
-	end, err := lockWorktrees(state)
+	// Git fails if another worktree is half made, so forks of a project ask for one at a time.
+	unlock, err := cli.LockDir(state)
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer unlock()
 	if _, err := git(ctx, top, slices.Concat([]string{"worktree", "add", "--quiet", "--no-checkout"}, on, []string{m.Root, commit})...); err != nil {
 		return cli.Hintf("choose another directory, or another name for --branch", "git cannot make a worktree of %s: %w", cli.Quote(m.Root), err)
 	}
@@ -224,20 +223,6 @@ func (m *newFork) checkOut(ctx context.Context, t cli.Target, state string, o op
 		m.notes = append(m.notes, "git's index could not be made; run git reset -q in the fork")
 	}
 	return nil
-}
-
-// lockWorktrees locks state, the project's state directory, until end is called. While it is locked,
-// no other fork of the project asks git for a worktree: git fails if another worktree is half made.
-func lockWorktrees(state string) (end func(), err error) {
-	dir, err := os.Open(state)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
-		dir.Close()
-		return nil, err
-	}
-	return func() { dir.Close() }, nil
 }
 
 // staged writes the content of the index as a tree and returns the tree's name. It uses a copy of

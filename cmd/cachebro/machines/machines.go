@@ -21,7 +21,6 @@ import (
 	"cachebro/store/wire"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 )
 
 // Flag adds --machine.
@@ -428,14 +427,11 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 	if err := os.MkdirAll(m.root, 0o700); err != nil {
 		return err
 	}
-	lock, err := os.Open(m.dir)
+	unlock, err := cli.LockDir(m.dir) // one update at a time
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil { // one update at a time
-		return err
-	}
+	defer unlock()
 	s, err := m.seen()
 	if err != nil {
 		return err

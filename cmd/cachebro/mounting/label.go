@@ -3,14 +3,12 @@ package mounting
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/wire"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 )
 
 // LabelCommand returns the command cachebro label.
@@ -46,14 +44,11 @@ listed. If the label exists already, it is moved to the new moment.`,
 			return err
 		}
 		// Without the lock, one of two simultaneous commands could overwrite the other's label.
-		lock, err := os.Open(state)
+		unlock, err := cli.LockDir(state)
 		if err != nil {
 			return err
 		}
-		defer lock.Close()
-		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-			return err
-		}
+		defer unlock()
 		all, err := cli.Labels(state)
 		if err != nil {
 			return cli.Hintf("rm "+cli.Arg(state)+"/labels.json", "the labels cannot be read: %w", err)
