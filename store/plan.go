@@ -103,10 +103,9 @@ type Return struct {
 	Kind uint8  `cbor:"8,keyasint,omitempty"` // kind of the cell; 0 in plans of older programs: all cells
 	Was  uint64 `cbor:"2,keyasint,omitempty"` // newest version of the cell when the plan was made
 	Back uint64 `cbor:"3,keyasint,omitempty"`
-	// Made means that the state is a merge and equals no version, or that the path gets a file anew. In
-	// the latter case Back is a version of that file.
+	// Made means that the state is a merge and equals no version.
 	Made bool `cbor:"4,keyasint,omitempty"`
-	// For such a state, Took is the newest version that was undone in it. If only some edits were
+	// For a merged state, Took is the newest version that was undone in it. If only some edits were
 	// undone, Edits holds their numbers. Part is true if those edits have no numbers.
 	Took  uint64 `cbor:"5,keyasint,omitempty"`
 	Edits []int  `cbor:"6,keyasint,omitempty"`

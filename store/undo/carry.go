@@ -630,8 +630,27 @@ func (x *carrier) returns(all []*aim) {
 		for _, p := range paths {
 			if at := (cellAt{p, g.c.kind}); !told[at] {
 				told[at] = true
-				x.plan.Returns = append(x.plan.Returns, store.Return{Path: p, Kind: g.c.kind, Was: g.c.seq(len(g.c.facts)), Back: g.back, Made: g.made, Took: g.took, Edits: g.edits, Part: g.part})
+				x.plan.Returns = append(x.plan.Returns, x.returned(g, p))
 			}
 		}
 	}
+}
+
+// returned describes what the plan does to a cell at one of its paths. The path may have lost a file when
+// it led into another directory, so that the cell has no version and the path has one.
+func (x *carrier) returned(g *aim, p store.Path) store.Return {
+	r := store.Return{Path: p, Kind: g.c.kind, Was: g.c.seq(len(g.c.facts)), Back: g.back, Made: g.made, Took: g.took, Edits: g.edits, Part: g.part}
+	if g.c.kind != entryCell {
+		return r
+	}
+	if own := x.a.h.owns[p]; r.Was == 0 && len(own) > 0 && own[len(own)-1].Deleted() {
+		r.Was = own[len(own)-1].Seq
+	}
+	if last := x.a.h.lastAt(p, g.from); r.Back == 0 && g.want.node == nil && last.Deleted() {
+		r.Back = last.Seq
+	}
+	if r.Back != 0 { // the path gets a file that the history knows
+		r.Made, r.Took = false, 0
+	}
+	return r
 }

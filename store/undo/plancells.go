@@ -42,7 +42,7 @@ func (h *past) planCell(plan string, c *cell) (store.Cell, bool) {
 				}
 			}
 			for _, r := range p.Returns {
-				if r.Kind == entryCell && r.Made {
+				if r.Kind == entryCell {
 					planned.nodes[r.Path] = r.Back
 				}
 			}

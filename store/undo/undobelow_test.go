@@ -727,17 +727,40 @@ func filesReturnIntoSuccessor(t *testing.T, by, kind string, large store.Path) {
 }
 
 // A file that an undo returned into the successor of its directory is still the same file. It used to
-// count as a new one, so an undo of an earlier change of it left it as it was.
+// count as a new one, so an undo of an earlier change of it left it as it was. The log did not say that the
+// removal was reversed, and after a redo it did.
 func TestFileInSuccessorOfItsDirectoryIsTheSame(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
-	c.as("", "sh", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/f", "1\n"))
+	c.as("", "sh", "", 5).do(tr.Mkdir("e", storetest.DirMode), tr.Mkdir("d", storetest.DirMode), tr.Write("d/f", "1\n"))
 	c.as("A", "vim", "t1", 10).do(tr.Write("d/f", "2\n"))
-	c.as("B", "rm", "t2", 11).do(tr.Remove("d/f"), tr.Remove("d"))
-	c.as("", "sh", "", 5).do(tr.Mkdir("d", storetest.DirMode))
-	c.carry(c.undo(Query{Select: store.Filter{Session: "B"}}))
+	written := c.s.Seq()
+	c.as("B", "rm", "t2", 11).do(tr.Remove("d/f"))
+	removed := c.s.Seq()
+	c.do(tr.Remove("d"))
+	c.as("", "sh", "", 5).do(tr.Rename("e", "d"))
+	returned := func(d *Draft) (out []store.Return) {
+		for _, r := range d.Returns {
+			if r.Path == "d/f" && r.Kind == store.CellEntry {
+				out = append(out, r)
+			}
+		}
+		return out
+	}
+	d := c.undo(Query{Select: store.Filter{Session: "B"}})
+	if r := returned(d); len(r) != 1 || r[0].Was != removed || r[0].Back == 0 || r[0].Back > written || r[0].Made {
+		t.Errorf("the undo returns %+v", r)
+	}
+	c.carry(d)
 	c.want("d/f", "2\n")
-	d := c.undo(Query{Select: store.Filter{Session: "A"}})
+	redo, err := Planner{Store: c.s}.Redo(d.ID, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := returned(redo); len(r) != 1 || r[0].Back != removed {
+		t.Errorf("the redo returns %+v", r)
+	}
+	d = c.undo(Query{Select: store.Filter{Session: "A"}})
 	if len(d.Conflicts) > 0 {
 		t.Error(names(d.Conflicts))
 	}
