@@ -394,6 +394,37 @@ func TestListingOfIgnoredDirectory(t *testing.T) {
 	}
 }
 
+// growingCaller lets a file grow before the daemon reads a page of it.
+type growingCaller struct {
+	Caller
+	grow func()
+}
+
+func (c growingCaller) Call(ctx context.Context, method string, params any, body []byte, result any) ([]byte, error) {
+	if q, ok := params.(wire.ReadRequest); ok && q.Limit > 0 {
+		c.grow()
+	}
+	return c.Caller.Call(ctx, method, params, body, result)
+}
+
+// The note after a page used to give the number of lines that the file had when it was measured, not
+// when the page was read.
+func TestPageOfGrowingFile(t *testing.T) {
+	l := liveProject(t, files{"a.txt": numbered(5000, "line")})
+	p := connect(t, Options{Root: l.dir, Profile: ProfileAll, Reader: ReaderConnection, Dial: func(ctx context.Context) (Caller, error) {
+		c, err := l.dial(ctx)
+		return growingCaller{c, func() {
+			if err := os.WriteFile(l.dir+"/a.txt", []byte(numbered(6000, "line")), 0o644); err != nil {
+				t.Error(err)
+			}
+		}}, err
+	}})
+	r := p.tool("read_file", at("a.txt"))
+	if len(r.Content) != 2 || !strings.Contains(r.Content[1].Text, " of 6000. next: ") {
+		t.Errorf("notes: %+v", r.Content[1:])
+	}
+}
+
 // lateCaller is a connection to the daemon whose answers to reads arrive when the caller has given up.
 type lateCaller struct {
 	Caller

@@ -176,6 +176,7 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	if ans.Binary && ans.Kind == wire.ReadFull {
 		return readText{}, c.binary(a.rel)
 	}
+	p.total = ans.TotalLines // the file may have changed since it was measured
 	if ans.Kind == wire.ReadFull {
 		if !a.uncounted && a.offset <= 1 && limit == 0 {
 			c.sentWhole(a.rel)
