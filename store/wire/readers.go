@@ -200,6 +200,9 @@ type SessionAnswer struct {
 	// News is set in the answer to a prompt. It lists the changes that others made since the
 	// previous prompt to files that the main loop was shown. Each change is reported once.
 	News []News `json:"news,omitempty"`
+	// Unsaved says why the session could not be stored, for example because the disk is full. Nothing
+	// can then be selected by the session later.
+	Unsaved string `json:"unsaved,omitempty"`
 }
 
 // News is a change by somebody else to a file that a reader was shown. Diff compares what the

@@ -205,4 +205,7 @@ func TestFullDiskStarts(t *testing.T) {
 	if st := ask[wire.Status](p, c, wire.MStatus, wire.Empty{}); st.Store.Versions == 0 {
 		t.Errorf("status: %+v", st)
 	}
+	if a := ask[wire.SessionAnswer](p, c, wire.MSession, wire.SessionEvent{Event: "start", Session: "s"}); a.Unsaved == "" {
+		t.Error("it does not say that the session is not stored")
+	}
 }

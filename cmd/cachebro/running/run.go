@@ -244,7 +244,11 @@ func (s *session) note(ctx context.Context, ev wire.SessionEvent) {
 	defer cancel()
 	ev.Session, ev.Client = s.id, s.client
 	ev.PID, ev.Cwd = os.Getpid(), s.inside()
-	if _, err := s.daemon.Call(ctx, wire.MSession, ev, nil, nil); err != nil {
+	a, err := wire.Call[wire.SessionAnswer](ctx, s.daemon, wire.MSession, ev)
+	if err == nil && a.Unsaved != "" {
+		err = errors.New(a.Unsaved)
+	}
+	if err != nil {
 		fmt.Fprintf(s.Stderr, "note: the session could not be registered: %s\n", cli.OneLine(err.Error()))
 	}
 }

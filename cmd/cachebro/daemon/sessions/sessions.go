@@ -73,12 +73,13 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request, e wire.Se
 		news = ss.Reads.News(ctx, reader, s.StartSeq, max(s.Told, s.StartSeq))
 		s.Told = head
 	}
+	a := wire.SessionAnswer{Mounted: ss.Survey.Mounted(), News: news}
 	if !hint || !known {
 		if err := ss.Store.Sessions.Put(s); err != nil {
 			ss.Log.Warn("session", "err", err) // the disk may be full, but epochs must be passed on
+			a.Unsaved = err.Error()
 		}
 	}
-	a := wire.SessionAnswer{Mounted: ss.Survey.Mounted(), News: news}
 	a.TellOrigin = e.Event == "subagent-start" && ss.undecided.has(id, e.Prompt)
 	ss.Reads.Event(reader, e)
 	ss.Shown.CountTokens(reader, e.Given)
