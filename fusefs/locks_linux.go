@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"cachebro/fusefs/sys"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/leaf/procfs"
-	"cachebro/store/leaf/retry"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -162,7 +162,7 @@ func wholeFile(typ int16) unix.Flock_t { return unix.Flock_t{Type: typ} }
 
 // setOFD takes or releases an OFD lock without waiting.
 func setOFD(fd int, fl unix.Flock_t) error {
-	err := retry.Call(func() error { return unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &fl) })
+	err := loop.Retry(func() error { return unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &fl) })
 	if err == unix.EACCES {
 		err = unix.EAGAIN
 	}
@@ -353,7 +353,7 @@ func (o *contents) tryFlock(f *lockedFile, h *handle, typ uint32) fuse.Status {
 	if typ != unix.F_UNLCK && o.fdStore != nil && !h.stored.Swap(true) && !o.fdStore.Keep(h.fh, h.fd) {
 		h.stored.Store(false)
 	}
-	err := retry.Call(func() error { return unix.Flock(h.fd, how|unix.LOCK_NB) })
+	err := loop.Retry(func() error { return unix.Flock(h.fd, how|unix.LOCK_NB) })
 	// The kernel does not convert a lock atomically. If the conversion fails, the earlier lock is
 	// lost too.
 	if err == nil && typ != unix.F_UNLCK {

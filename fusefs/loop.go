@@ -15,7 +15,7 @@ import (
 
 	"cachebro/fusefs/changes"
 	"cachebro/fusefs/sys"
-	"cachebro/store/leaf/retry"
+	"cachebro/store/leaf/loop"
 )
 
 const (
@@ -231,7 +231,7 @@ func (d *device) loop() {
 		}
 		if m > 0 {
 			// ENOENT: the request was interrupted, and no process waits for the reply.
-			_, _ = retry.Value(func() (int, error) { return unix.Write(d.fd, out[:m]) })
+			_, _ = loop.RetryValue(func() (int, error) { return unix.Write(d.fd, out[:m]) })
 		}
 		if op == opRelease {
 			d.released.Add(1)
@@ -293,7 +293,7 @@ func (d *device) answer(unique uint64, st fuse.Status) {
 	binary.NativeEndian.PutUint64(head[8:], unique)
 	out := make([]byte, 16)
 	failure(out, head[:], st)
-	_, _ = retry.Value(func() (int, error) { return unix.Write(d.fd, out) })
+	_, _ = loop.RetryValue(func() (int, error) { return unix.Write(d.fd, out) })
 }
 
 // notify sends a notification, which is a reply that belongs to no request.

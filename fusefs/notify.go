@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 
 	"golang.org/x/sys/unix"
 )
@@ -199,7 +199,7 @@ func (d *device) watch() {
 // ready is how many threads still wait for a request.
 func (d *device) requestTaken(op, task uint32, ready int32) {
 	if ready == 0 && d.idle.Load() && d.idle.CompareAndSwap(true, false) {
-		sleep.Wake(d.woken)
+		loop.Wake(d.woken)
 	}
 	taken := d.taken.Load()
 	if op == opForget || op == opBatchForget {

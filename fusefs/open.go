@@ -5,7 +5,7 @@ package fusefs
 import (
 	"cachebro/fusefs/sys"
 	"cachebro/store/leaf/event"
-	"cachebro/store/leaf/retry"
+	"cachebro/store/leaf/loop"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -141,7 +141,7 @@ func (o *contents) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size 
 	}
 	w := o.markDirty(n, c, event.OpTruncate, old, false, cancel)
 	w.check(fd)
-	cut := func() error { return retry.Call(func() error { return unix.Ftruncate(fd, size) }) }
+	cut := func() error { return loop.Retry(func() error { return unix.Ftruncate(fd, size) }) }
 	var err error
 	if killPriv {
 		err = o.likeCaller(n, sys.FD(fd), in, true, cut)

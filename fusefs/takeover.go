@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/sys"
-	"cachebro/store/leaf/retry"
+	"cachebro/store/leaf/loop"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -58,7 +58,7 @@ func CanTakeOver(l, device *os.File) error {
 	}
 	led.unmap()
 	fds := []unix.PollFd{{Fd: int32(device.Fd())}}
-	_, err = retry.Value(func() (int, error) { return unix.Poll(fds, 0) })
+	_, err = loop.RetryValue(func() (int, error) { return unix.Poll(fds, 0) })
 	if err == nil && fds[0].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) != 0 {
 		err = errors.New("it was unmounted or aborted")
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/wire"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -170,7 +170,7 @@ func (s *Server) pollResources(ctx context.Context) {
 		} else {
 			pause = min(2*pause, watchLast)
 		}
-		if !sleep.For(ctx, pause) {
+		if !loop.Pause(ctx, pause) {
 			return
 		}
 		s.mu.Lock()

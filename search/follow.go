@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"cachebro/store"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 
 	index "github.com/blevesearch/bleve_index_api"
 )
@@ -71,7 +71,7 @@ func (f *follower) Start(ctx context.Context) {
 				}
 				if errors.Is(err, errNoRoom) {
 					f.x.opt.Logger.Warn("search index", "err", err)
-					sleep.For(ctx, pause)
+					loop.Pause(ctx, pause)
 				} else if err != nil {
 					f.x.opt.Logger.Error("search index", "err", err)
 					f.rebuildLater(ctx, err, pause)
@@ -82,13 +82,13 @@ func (f *follower) Start(ctx context.Context) {
 				}
 				pause = retryFirst
 			}
-			sleep.Wake(f.grown)
+			loop.Wake(f.grown)
 			due := f.due()
 			step := time.Since(began)
 			if due != nil { // files are being saved repeatedly; a step for each save would cost too much
 				step = max(step, settleTime/8/pauseFactor)
 			}
-			if !sleep.For(ctx, min(pauseFactor*step, maxPause)) {
+			if !loop.Pause(ctx, min(pauseFactor*step, maxPause)) {
 				return
 			}
 			select {
@@ -127,7 +127,7 @@ func (f *follower) Suspended() bool { return f.suspended.Load() > 0 }
 
 // rebuildLater waits for the duration pause, then rebuilds an index that cannot be written.
 func (f *follower) rebuildLater(ctx context.Context, why error, pause time.Duration) {
-	if !sleep.For(ctx, pause) {
+	if !loop.Pause(ctx, pause) {
 		return
 	}
 	if err := f.x.reset("it is being rebuilt: " + why.Error()); err != nil {
@@ -136,7 +136,7 @@ func (f *follower) rebuildLater(ctx context.Context, why error, pause time.Durat
 }
 
 // Poke tells the follower that there are new versions. It never blocks.
-func (f *follower) Poke() { sleep.Wake(f.poke) }
+func (f *follower) Poke() { loop.Wake(f.poke) }
 
 // Reset empties the index. The follower fills it again.
 func (x *Index) Reset() error { return x.reset("it is being rebuilt on request") }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"cachebro/store"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 )
 
 // Embedder turns texts into vectors. The smaller the angle between two vectors, the closer the
@@ -159,7 +159,7 @@ func (x *Index) embed(ctx context.Context) {
 				break
 			}
 			x.opt.Logger.Warn("embed", "err", err)
-			if !sleep.For(ctx, pause) {
+			if !loop.Pause(ctx, pause) {
 				return
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/fleet"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
 
@@ -149,7 +149,7 @@ func (x *indexer) importRepeatedly(ctx context.Context, every time.Duration, lis
 				reported[project] = text
 			}
 		}
-		if !sleep.For(ctx, every) {
+		if !loop.Pause(ctx, every) {
 			log.Info("ending on request")
 			return nil
 		}

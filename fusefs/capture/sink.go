@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/sys"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/leaf/spool"
 
 	"golang.org/x/sys/unix"
@@ -148,7 +148,7 @@ func (s *sink) setStopped(why string) {
 	}
 }
 
-func (s *sink) note() { sleep.Wake(s.noted) }
+func (s *sink) note() { loop.Wake(s.noted) }
 
 func (s *sink) isStopped() bool {
 	s.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"syscall"
 
 	"cachebro/store/leaf/cmdline"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/leaf/procfs"
-	"cachebro/store/leaf/retry"
 
 	"golang.org/x/sys/unix"
 )
@@ -93,7 +93,7 @@ func WatchTable() (*Table, error) {
 // WatchTable. It occupies a thread.
 func (t *Table) Wait() error {
 	fds := []unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLPRI}}
-	_, err := retry.Value(func() (int, error) { return unix.Poll(fds, -1) })
+	_, err := loop.RetryValue(func() (int, error) { return unix.Poll(fds, -1) })
 	return err
 }
 

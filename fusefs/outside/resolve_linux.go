@@ -189,9 +189,13 @@ func (r *resolver) rootOf(pid uint32) (root, at string) {
 		return r.call.root, r.call.at
 	}
 	root = "/proc/" + strconv.Itoa(int(pid)) + "/root"
-	if is, err := rootAt(root); err == nil && is == r.root {
+	is, err := rootAt(root)
+	if err == nil && is == r.root {
 		root = ""
-	} else if at, _ = os.Readlink(root); at == "/" {
+	} else {
+		at, _ = os.Readlink(root)
+	}
+	if at == "/" {
 		at = ""
 	}
 	r.call.hasRoot, r.call.root = true, root

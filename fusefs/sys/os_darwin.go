@@ -1,7 +1,7 @@
 package sys
 
 import (
-	"cachebro/store/leaf/retry"
+	"cachebro/store/leaf/loop"
 
 	"golang.org/x/sys/unix"
 )
@@ -56,7 +56,7 @@ func Allocate(fd int, mode uint32, off, n int64) error {
 // Dirents reads entries of a directory, beginning at the position of the descriptor. It returns the
 // number of bytes, which is 0 at the end.
 func Dirents(fd int, buf []byte) (int, error) {
-	return retry.Value(func() (int, error) { return unix.Getdirentries(fd, buf, new(uintptr)) })
+	return loop.RetryValue(func() (int, error) { return unix.Getdirentries(fd, buf, new(uintptr)) })
 }
 
 // ParseDirent decodes the first entry that Dirents read, and returns its size.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 
-	"cachebro/store/leaf/retry"
+	"cachebro/store/leaf/loop"
 
 	"golang.org/x/sys/unix"
 )
@@ -43,13 +43,13 @@ func Rename(from int, old string, to int, name string, flags uint32) error {
 
 // Allocate calls fallocate(2), and calls it again if a signal interrupts it.
 func Allocate(fd int, mode uint32, off, n int64) error {
-	return retry.Call(func() error { return unix.Fallocate(fd, mode, off, n) })
+	return loop.Retry(func() error { return unix.Fallocate(fd, mode, off, n) })
 }
 
 // Dirents reads entries of a directory, beginning at the position of the descriptor. It returns the
 // number of bytes, which is 0 at the end.
 func Dirents(fd int, buf []byte) (int, error) {
-	return retry.Value(func() (int, error) { return unix.Getdents(fd, buf) })
+	return loop.RetryValue(func() (int, error) { return unix.Getdents(fd, buf) })
 }
 
 // ParseDirent decodes the first entry that Dirents read, and returns its size. The fields of struct

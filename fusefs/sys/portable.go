@@ -5,7 +5,7 @@ package sys
 import (
 	"strings"
 
-	"cachebro/store/leaf/retry"
+	"cachebro/store/leaf/loop"
 
 	"golang.org/x/sys/unix"
 )
@@ -70,7 +70,7 @@ func point(dir int, name string, flags int) (int, error) {
 }
 
 func openat(dir int, name string, flags int, mode uint32) (int, error) {
-	return retry.Value(func() (int, error) { return unix.Openat(dir, name, flags, mode) })
+	return loop.RetryValue(func() (int, error) { return unix.Openat(dir, name, flags, mode) })
 }
 
 // OpenAgain opens the file of the open descriptor fd again, whatever names it has. It duplicates fd,

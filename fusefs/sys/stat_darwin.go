@@ -2,7 +2,7 @@ package sys
 
 import (
 	"cachebro/store/leaf/event"
-	"cachebro/store/leaf/retry"
+	"cachebro/store/leaf/loop"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,7 +11,7 @@ import (
 // follow a symbolic link.
 func StatAt(dir int, name string, s *Stat) error {
 	var st unix.Stat_t
-	err := retry.Call(func() error { return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	err := loop.Retry(func() error { return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
 	if err == nil {
 		s.fill(&st)
 	}
@@ -21,7 +21,7 @@ func StatAt(dir int, name string, s *Stat) error {
 // StatFD fills s with the attributes of the file that fd is open on.
 func StatFD(fd int, s *Stat) error {
 	var st unix.Stat_t
-	err := retry.Call(func() error { return unix.Fstat(fd, &st) })
+	err := loop.Retry(func() error { return unix.Fstat(fd, &st) })
 	if err == nil {
 		s.fill(&st)
 	}

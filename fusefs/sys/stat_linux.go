@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"cachebro/store/leaf/event"
-	"cachebro/store/leaf/retry"
+	"cachebro/store/leaf/loop"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,7 +24,7 @@ func StatFD(fd int, s *Stat) error { return stat(fd, "", unix.AT_EMPTY_PATH, s) 
 
 func stat(fd int, name string, flags int, s *Stat) error {
 	var sx unix.Statx_t
-	if err := retry.Call(func() error { return unix.Statx(fd, name, flags, statMask, &sx) }); err != nil {
+	if err := loop.Retry(func() error { return unix.Statx(fd, name, flags, statMask, &sx) }); err != nil {
 		return err
 	}
 	*s = Stat{

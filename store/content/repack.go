@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"cachebro/store/db"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 
 	badger "github.com/dgraph-io/badger/v4"
 )
@@ -185,7 +185,7 @@ func (s *Store) pack(ctx context.Context, st *inventory, gentle bool, r *Report,
 		}
 		err = cmp.Or(err, ctx.Err())
 		if err == nil && gentle {
-			sleep.For(ctx, time.Since(began))
+			loop.Pause(ctx, time.Since(began))
 		}
 	}
 	return err

@@ -23,7 +23,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/space"
 
 	badger "github.com/dgraph-io/badger/v4"
@@ -290,7 +290,7 @@ func (d *DB) enter() bool {
 
 func (d *DB) leave() {
 	if d.users.Add(-1) == 0 && d.closed.Load() {
-		sleep.Wake(d.drained)
+		loop.Wake(d.drained)
 	}
 }
 

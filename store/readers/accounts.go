@@ -8,7 +8,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"cachebro/store"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/wire"
 )
 
@@ -91,7 +91,7 @@ func newAccounts() *accounts {
 // changedLocked marks an account as unsaved. The caller holds l.mu.
 func (l *accounts) changedLocked(id store.SessionID) {
 	l.dirty[id] = struct{}{}
-	sleep.Wake(l.news)
+	loop.Wake(l.news)
 }
 
 // changes returns the encoded accounts that changed since the last call, and the IDs of the dropped

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 )
 
 // Place is a path that a process depends on, with a check whether it is still the same file.
@@ -77,7 +77,7 @@ func WaitGone(ctx context.Context, places ...Place) error {
 		case <-time.After(every):
 		case <-events:
 			// Check after the pause, to include everything that happened during it.
-			if !sleep.For(ctx, placeCalm) {
+			if !loop.Pause(ctx, placeCalm) {
 				return nil
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,7 +44,7 @@ func watchPlaces(ctx context.Context, places []Place) (<-chan struct{}, bool) {
 			if _, err := f.Read(buf); err != nil {
 				return
 			}
-			sleep.Wake(events)
+			loop.Wake(events)
 		}
 	}()
 	return events, complete

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 )
 
 // Request is one request as passed to a handler.
@@ -113,7 +113,7 @@ func (s *Server) Serve(l *net.UnixListener) error {
 				return nil
 			}
 			s.o.Log.Warn("accept", "err", err) // out of descriptors for a while
-			if !sleep.For(s.ctx, pause) {
+			if !loop.Pause(s.ctx, pause) {
 				return nil
 			}
 			pause = min(2*pause, time.Second)

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"cachebro/store/leaf/loop"
 	"cachebro/store/leaf/procfs"
-	"cachebro/store/leaf/sleep"
 
 	"golang.org/x/sys/unix"
 )
@@ -95,7 +95,7 @@ func (st *starter) start(ctx context.Context) (*clientConn, error) {
 		return nil, Errorf(ErrNoDaemon, "", "start the store daemon: %v", err)
 	}
 	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 40*time.Millisecond) {
-		if !sleep.For(ctx, wait) {
+		if !loop.Pause(ctx, wait) {
 			return nil, Errorf(ErrNoDaemon, "look at "+logFile, "the store daemon (pid %d) does not answer%s", pid, tail(logFile, from))
 		}
 		cc, err := st.c.connect(ctx, st.p)
@@ -155,7 +155,7 @@ func lockStart(ctx context.Context, path string) (func(), error) {
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
-		if !sleep.For(ctx, 5*time.Millisecond) {
+		if !loop.Pause(ctx, 5*time.Millisecond) {
 			f.Close()
 			return nil, Errorf(ErrTimeout, "cachebro status", "another process has been starting the store daemon for too long")
 		}
@@ -233,7 +233,7 @@ func (st *starter) replace(ctx context.Context) error {
 		if time.Now().After(deadline) {
 			return Errorf(ErrTimeout, fmt.Sprintf("kill %d", old), "the older store daemon (pid %d) does not end", old)
 		}
-		if !sleep.For(ctx, 10*time.Millisecond) {
+		if !loop.Pause(ctx, 10*time.Millisecond) {
 			return ctxError(ctx, "replace the older store daemon")
 		}
 	}

@@ -35,8 +35,8 @@ import (
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/limits"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/leaf/procfs"
-	"cachebro/store/leaf/sleep"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/memo/results"
 	"cachebro/store/onwire"
@@ -443,7 +443,7 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 	if d.o.IdleExit > 0 {
 		every = min(every, max(d.o.IdleExit/4, 10*time.Millisecond))
 	}
-	for sleep.For(ctx, every) {
+	for loop.Pause(ctx, every) {
 		if !d.survey.Mounted() {
 			d.source.Unmounted()
 		}

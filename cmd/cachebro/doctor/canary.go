@@ -13,7 +13,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/history"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
@@ -117,7 +117,7 @@ func awaitVersion(ctx context.Context, c *wire.Client, q wire.LogQuery, fits fun
 		if time.Now().After(deadline) {
 			return fmt.Errorf("no version of it was seen within %s", canaryWithin)
 		}
-		if !sleep.For(ctx, 5*time.Millisecond) {
+		if !loop.Pause(ctx, 5*time.Millisecond) {
 			return ctx.Err()
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
@@ -442,7 +442,7 @@ func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f 
 		}
 		aq.Since = time.Time{}
 		if !a.More {
-			if !sleep.For(ctx, followEvery) {
+			if !loop.Pause(ctx, followEvery) {
 				return nil
 			}
 		}

@@ -21,7 +21,7 @@ import (
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/past"
 	"cachebro/store/leaf/limits"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -227,7 +227,7 @@ func (s source) patient(ctx context.Context) (context.Context, context.CancelFun
 			if mounts.Stopped(s.c.Hello().PID) {
 				cancel(errStopped)
 			}
-			sleep.For(ctx, stopped)
+			loop.Pause(ctx, stopped)
 		}
 	})
 	return ctx, func() { later.Stop(); cancel(nil) }

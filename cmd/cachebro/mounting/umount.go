@@ -18,8 +18,8 @@ import (
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
 	"cachebro/fusefs/past"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/leaf/procfs"
-	"cachebro/store/leaf/sleep"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 
@@ -383,7 +383,7 @@ func awaitEnd(ctx context.Context, e *cli.Env, l detachedMount, force bool) (hel
 			said = true
 			fmt.Fprintf(e.Stderr, "waiting until mountd (pid %d) has stored what it recorded …\n", l.record.PID)
 		}
-		if !sleep.For(ctx, pause) {
+		if !loop.Pause(ctx, pause) {
 			return false, ctx.Err()
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/wire"
 )
 
@@ -102,7 +102,7 @@ func (l *live) watch() {
 			n, err := l.s.newest(l.ctx)
 			l.broadcast(news{n, note}, err == nil)
 		}
-		sleep.For(l.ctx, lookEvery)
+		loop.Pause(l.ctx, lookEvery)
 		l.mu.Lock()
 		if len(l.pages) == 0 || l.ctx.Err() != nil {
 			l.watching = false

@@ -11,7 +11,7 @@ import (
 	"cachebro/fusefs/sourcewatch"
 	"cachebro/fusefs/sys"
 	"cachebro/store/leaf/event"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -220,7 +220,7 @@ func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-
 		e.look()
 		// Some machines mount and unmount all the time, for example for containers. This pause keeps
 		// the time spent in look below a tenth of a processor.
-		if !sleep.For(ctx, min(9*time.Since(began), outsideEvery/4)) {
+		if !loop.Pause(ctx, min(9*time.Since(began), outsideEvery/4)) {
 			return
 		}
 	}
@@ -295,7 +295,7 @@ func (e *edge) missed(why error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.last = time.Now()
-	sleep.Wake(e.stirred)
+	loop.Wake(e.stirred)
 	if !e.lost {
 		e.lost = true
 		time.AfterFunc(missedPause, e.checkFiles)
@@ -315,7 +315,7 @@ func (e *edge) handle(events []sourcewatch.Event) {
 	e.mu.Lock()
 	e.last = now
 	e.mu.Unlock()
-	sleep.Wake(e.stirred)
+	loop.Wake(e.stirred)
 	for _, ev := range events {
 		// Events caused by the supervisor are ignored. It only closes files that it held for
 		// mountd.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cachebro/fusefs"
-	"cachebro/store/leaf/retry"
+	"cachebro/store/leaf/loop"
 )
 
 // fdStore holds what a new mountd needs to continue the connection of a killed mountd: /dev/fuse,
@@ -149,7 +149,7 @@ func say(sock int, what byte, fh uint64, fd, flags int) error {
 		rights = unix.UnixRights(fd)
 	}
 	msg := binary.NativeEndian.AppendUint64([]byte{what}, fh)
-	return retry.Call(func() error { return unix.Sendmsg(sock, msg, rights, nil, flags|unix.MSG_NOSIGNAL) })
+	return loop.Retry(func() error { return unix.Sendmsg(sock, msg, rights, nil, flags|unix.MSG_NOSIGNAL) })
 }
 
 func listen(sock int) (what byte, fh uint64, f *os.File, err error) {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/wire"
 )
 
@@ -130,7 +130,7 @@ func (l *link) run(ctx context.Context) {
 				return
 			case <-l.poke:
 			case <-records:
-				sleep.Wake(l.resumed)
+				loop.Wake(l.resumed)
 			case <-next:
 			}
 		}
@@ -196,10 +196,10 @@ func (l *link) introduce(ctx context.Context) error {
 	return nil
 }
 
-func (l *link) hurry() { sleep.Wake(l.poke) }
+func (l *link) hurry() { loop.Wake(l.poke) }
 
 // recordSpooled makes heartbeats begin again. It is called when a record was spooled.
-func (l *link) recordSpooled() { sleep.Wake(l.records) }
+func (l *link) recordSpooled() { loop.Wake(l.records) }
 
 // restedToEnd reports whether neither mountd nor the daemon has anything left to send.
 func (l *link) restedToEnd() bool {

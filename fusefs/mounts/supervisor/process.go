@@ -21,8 +21,8 @@ import (
 	"cachebro/fusefs/capture"
 	"cachebro/fusefs/mounts"
 	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/leaf/procfs"
-	"cachebro/store/leaf/sleep"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/wire"
 )
@@ -48,7 +48,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	s.shared = mounts.Shared(from.Source)
 	if s.shared == "" && mounts.FindsOutside {
 		if s.edge.always {
-			sleep.Wake(s.link.resumed) // makes edge.run look soon; marking a large tree takes too long to do it here
+			loop.Wake(s.link.resumed) // makes edge.run look soon; marking a large tree takes too long to do it here
 		} else {
 			outside = s.edge.look()
 		}
@@ -312,7 +312,7 @@ func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
 			pause = 0
 		}
 		for {
-			if !sleep.For(ctx, pause) {
+			if !loop.Pause(ctx, pause) {
 				return
 			}
 			pause = min(max(2*pause, first), last)
@@ -443,9 +443,9 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 		if s.mountedIn(all) {
 			if way, _ := mounts.BesideSummary(all, s.c.Mountpoint); way != beside {
 				beside = way
-				sleep.Wake(s.link.resumed)
+				loop.Wake(s.link.resumed)
 			} else {
-				sleep.Wake(s.mounted)
+				loop.Wake(s.mounted)
 				time.Sleep(pause)
 				pause = min(max(2*pause, 10*time.Millisecond), tablePause)
 			}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/mounts"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/wire"
 )
 
@@ -60,7 +60,7 @@ func Renew(ctx context.Context, c Config) (pid int, err error) {
 			}
 			return now.PID, nil
 		}
-		if !sleep.For(ctx, 10*time.Millisecond) {
+		if !loop.Pause(ctx, 10*time.Millisecond) {
 			return 0, fmt.Errorf("no successor of mountd (pid %d) has started: %w", old.PID, ctx.Err())
 		}
 	}

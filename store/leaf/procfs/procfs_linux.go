@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/store/leaf/retry"
+	"cachebro/store/leaf/loop"
 
 	"golang.org/x/sys/unix"
 )
@@ -144,7 +144,7 @@ func Begin(pid, n int) ([]byte, error) {
 	}
 	defer unix.Close(fd)
 	buf := make([]byte, n)
-	got, err := retry.Value(func() (int, error) { return unix.Read(fd, buf) })
+	got, err := loop.RetryValue(func() (int, error) { return unix.Read(fd, buf) })
 	return buf[:max(got, 0)], err
 }
 

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 )
 
 // Position is a place between two records. The zero Position is before the oldest remaining record.
@@ -103,7 +103,7 @@ func (r *Reader) Close() error {
 }
 
 // Poke makes a waiting Joiner.Next check for records again.
-func (r *Reader) Poke() { sleep.Wake(r.poke) }
+func (r *Reader) Poke() { loop.Wake(r.poke) }
 
 // Position returns the place after the last returned record. A later Reader may start there.
 func (r *Reader) Position() Position {

@@ -5,7 +5,7 @@ import (
 	"os"
 	"syscall"
 
-	"cachebro/store/leaf/retry"
+	"cachebro/store/leaf/loop"
 )
 
 // keepSize is FALLOC_FL_KEEP_SIZE, with which fallocate does not change the file size.
@@ -14,7 +14,7 @@ const keepSize = 1
 // allocate reserves blocks for the first n bytes of f without changing its size. It returns nil on
 // file systems without fallocate, where a full disk is noticed when writing.
 func allocate(f *os.File, n int64) error {
-	err := retry.Call(func() error { return syscall.Fallocate(int(f.Fd()), keepSize, 0, n) })
+	err := loop.Retry(func() error { return syscall.Fallocate(int(f.Fd()), keepSize, 0, n) })
 	if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) {
 		return nil
 	}
@@ -22,5 +22,5 @@ func allocate(f *os.File, n int64) error {
 }
 
 func datasync(f *os.File) error {
-	return retry.Call(func() error { return syscall.Fdatasync(int(f.Fd())) })
+	return loop.Retry(func() error { return syscall.Fdatasync(int(f.Fd())) })
 }

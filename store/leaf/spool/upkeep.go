@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 )
 
 // wakeUpkeep wakes the upkeep goroutine. The caller may hold mu.
-func (w *Writer) wakeUpkeep() { sleep.Wake(w.wake) }
+func (w *Writer) wakeUpkeep() { loop.Wake(w.wake) }
 
 // upkeep is the Writer's only goroutine. It allocates the next segment in advance and closes full
 // files. Close ends it.

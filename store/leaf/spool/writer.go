@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"cachebro/store/leaf/loop"
 	"cachebro/store/leaf/procfs"
-	"cachebro/store/leaf/sleep"
 )
 
 // Options configure a Writer. mountd uses the zero value.
@@ -244,7 +244,7 @@ func (w *Writer) Append(recs ...*Record) (uint64, error) {
 	w.next += uint64(len(recs))
 	w.size.Add(int64(len(b)))
 	w.appended.Store(w.next - 1)
-	sleep.Wake(w.news)
+	loop.Wake(w.news)
 	return w.next - 1, nil
 }
 

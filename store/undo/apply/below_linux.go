@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"os"
 
-	"cachebro/store/leaf/retry"
+	"cachebro/store/leaf/loop"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,7 +22,7 @@ func openBelow(root *os.Root, dir string) (*os.Root, fs.FileInfo, error) {
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
 	}
-	fd, err := retry.Value(func() (int, error) { return unix.Openat2(int(top.Fd()), dir, &how) })
+	fd, err := loop.RetryValue(func() (int, error) { return unix.Openat2(int(top.Fd()), dir, &how) })
 	if err != nil {
 		return nil, nil, &fs.PathError{Op: "openat", Path: dir, Err: err}
 	}

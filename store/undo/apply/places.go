@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"cachebro/store/leaf/gitdir"
-	"cachebro/store/leaf/retry"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -150,7 +150,7 @@ func (d *places) makeIn(root *os.Root, name string, flag int, perm fs.FileMode) 
 }
 
 func openAt(dir *os.File, name string, flag int, perm fs.FileMode) (*os.File, error) {
-	fd, err := retry.Value(func() (int, error) {
+	fd, err := loop.RetryValue(func() (int, error) {
 		return unix.Openat(int(dir.Fd()), path.Base(name), flag|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm.Perm()))
 	})
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"cachebro/store/leaf/event"
-	"cachebro/store/leaf/retry"
+	"cachebro/store/leaf/loop"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,7 +32,7 @@ func makeName(d *places, root *os.Root, name string, perm uint32) error {
 	if err != nil {
 		return err
 	}
-	if err := retry.Call(func() error { return unix.Mknodat(int(dir.Fd()), name, unix.S_IFREG|perm, 0) }); err != nil {
+	if err := loop.Retry(func() error { return unix.Mknodat(int(dir.Fd()), name, unix.S_IFREG|perm, 0) }); err != nil {
 		return &fs.PathError{Op: "mknod", Path: name, Err: err}
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"cachebro/store/leaf/retry"
+	"cachebro/store/leaf/loop"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,7 +37,7 @@ func Hold(f *os.File) (h *Held, err error) {
 }
 
 func hold(f *os.File) (*Held, error) {
-	err := retry.Call(func() error { _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK); return err })
+	err := loop.Retry(func() error { _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK); return err })
 	if errors.Is(err, unix.EAGAIN) {
 		return nil, ErrOpen
 	}
@@ -57,13 +57,13 @@ func (h *Held) Asked() bool {
 		return false
 	}
 	var kind int
-	err := retry.Call(func() (err error) { kind, err = unix.FcntlInt(h.file.Fd(), unix.F_GETLEASE, 0); return err })
+	err := loop.Retry(func() (err error) { kind, err = unix.FcntlInt(h.file.Fd(), unix.F_GETLEASE, 0); return err })
 	return err != nil || kind != unix.F_RDLCK
 }
 
 func (h *Held) unlock() {
 	if h.leased {
-		_ = retry.Call(func() error { _, err := unix.FcntlInt(h.file.Fd(), unix.F_SETLEASE, unix.F_UNLCK); return err })
+		_ = loop.Retry(func() error { _, err := unix.FcntlInt(h.file.Fd(), unix.F_SETLEASE, unix.F_UNLCK); return err })
 		h.leased = false
 	}
 }
@@ -87,7 +87,7 @@ func Exchange(from *os.File, a string, to *os.File, b string) error {
 func move(dir *os.File, a, b string) error { return rename2(dir, a, dir, b, unix.RENAME_NOREPLACE) }
 
 func rename2(from *os.File, a string, to *os.File, b string, flags uint) error {
-	err := retry.Call(func() error { return unix.Renameat2(int(from.Fd()), a, int(to.Fd()), b, flags) })
+	err := loop.Retry(func() error { return unix.Renameat2(int(from.Fd()), a, int(to.Fd()), b, flags) })
 	if err != nil {
 		return &os.LinkError{Op: "rename", Old: a, New: b, Err: err}
 	}
@@ -103,6 +103,6 @@ func unsupported(err error) bool {
 // and opens the file after it gets the new file.
 func Overlay(dir string) bool {
 	var st unix.Statfs_t
-	err := retry.Call(func() error { return unix.Statfs(dir, &st) })
+	err := loop.Retry(func() error { return unix.Statfs(dir, &st) })
 	return err == nil && st.Type == unix.FUSE_SUPER_MAGIC
 }

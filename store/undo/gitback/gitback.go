@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"cachebro/store/leaf/gitdir"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
@@ -229,7 +229,7 @@ func (w *work) lock(ctx context.Context, p string) error {
 		if time.Now().After(end) {
 			return fmt.Errorf("%s: %w", name, ErrLocked)
 		}
-		if !sleep.For(ctx, 20*time.Millisecond) {
+		if !loop.Pause(ctx, 20*time.Millisecond) {
 			return ctx.Err()
 		}
 	}

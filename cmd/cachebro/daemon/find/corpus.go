@@ -7,7 +7,7 @@ import (
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 )
 
 // corpus is what the search index reads: the version log, and the files in the source directory,
@@ -57,7 +57,7 @@ func (f *Finder) Run(ctx context.Context) {
 
 // Poke notifies the index of new versions, or of a complete baseline. It never blocks.
 func (f *Finder) Poke() {
-	sleep.Wake(f.news)
+	loop.Wake(f.news)
 	f.Index.Poke()
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"cachebro/store"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -58,7 +58,7 @@ func (g *Ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 // wait, because the disk may have room again. It returns false if ctx ended.
 func (g *Ingester) beforeRetry(ctx context.Context, pause time.Duration) bool {
 	g.kicked.Store(false)
-	if !sleep.For(ctx, RetryFirst) {
+	if !loop.Pause(ctx, RetryFirst) {
 		return false
 	}
 	wait, cancel := context.WithTimeout(ctx, pause-RetryFirst)

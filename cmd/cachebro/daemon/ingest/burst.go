@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/leaf/spool"
 )
 
@@ -107,7 +107,7 @@ func (g *Ingester) pauseInBurst(ctx context.Context) {
 	g.cancelWait.Store(&cancel)
 	defer g.cancelWait.Store(nil)
 	head, err := g.reader.Head()
-	for err == nil && g.waiters.Load() == 0 && sleep.For(pause, burstStill) && g.reader.Size() < burstSpool {
+	for err == nil && g.waiters.Load() == 0 && loop.Pause(pause, burstStill) && g.reader.Size() < burstSpool {
 		before := head
 		head, err = g.reader.Head()
 		if head == before {

@@ -17,7 +17,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/store"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/leaf/spool"
 )
 
@@ -247,7 +247,7 @@ func (g *Ingester) Run(ctx context.Context) {
 				continue
 			}
 			g.log.Error("read the spool", "err", err)
-			sleep.For(ctx, pause)
+			loop.Pause(ctx, pause)
 			pause = min(2*pause, RetryLast)
 		} else {
 			pause = RetryFirst

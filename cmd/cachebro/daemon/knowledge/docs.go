@@ -14,7 +14,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/knowledge/docsync"
 	"cachebro/store/leaf/ignore"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -57,7 +57,7 @@ func (kn *Knowledge) Run(ctx context.Context) {
 		if err := kn.docs.Follow(ctx); err != nil && ctx.Err() == nil {
 			kn.Log.Warn("documents", "err", err)
 		}
-		if !sleep.For(ctx, docsPause) {
+		if !loop.Pause(ctx, docsPause) {
 			return
 		}
 		select {
@@ -69,7 +69,7 @@ func (kn *Knowledge) Run(ctx context.Context) {
 }
 
 // Poke notifies Run of new versions. It never blocks.
-func (kn *Knowledge) Poke() { sleep.Wake(kn.news) }
+func (kn *Knowledge) Poke() { loop.Wake(kn.news) }
 
 func (kn *Knowledge) docsRequest(ctx context.Context, r *wire.Request, q wire.DocsRequest) (any, []byte, error) {
 	p, err := kn.Paths.Clean(q.Path)

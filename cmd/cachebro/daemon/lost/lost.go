@@ -18,7 +18,7 @@ import (
 	"cachebro/store/diff"
 	"cachebro/store/leaf/cache"
 	"cachebro/store/leaf/event"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/leaf/text"
 	"cachebro/store/onwire"
@@ -282,7 +282,7 @@ func (s *Service) All(ctx context.Context, wait bool) []Loss {
 		if open <= 0 || !wait {
 			return out
 		}
-		if !sleep.For(ctx, open) {
+		if !loop.Pause(ctx, open) {
 			return out
 		}
 	}

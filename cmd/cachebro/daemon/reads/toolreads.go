@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"cachebro/store"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 )
 
 // waitingReads holds reads that were made through tools and are not in the working set yet. Adding
@@ -75,7 +75,7 @@ func (ws *WorkingSets) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ws.news:
-			sleep.For(ctx, readsPause)
+			loop.Pause(ctx, readsPause)
 			ws.Flush()
 		case <-ctx.Done():
 			ws.Flush()
@@ -95,6 +95,6 @@ func (ws *WorkingSets) NoteToolRead(session store.SessionID, tool string, p stor
 	if ws.waiting.add(session, tool, time.Now().UnixNano(), p) {
 		ws.Flush()
 	}
-	sleep.Wake(ws.news)
+	loop.Wake(ws.news)
 	ws.pairs.Read("s:"+string(session), time.Now().UnixNano(), string(p))
 }

@@ -17,7 +17,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/onwire"
 	"cachebro/store/portable"
 	"cachebro/store/remote"
@@ -162,7 +162,7 @@ func (s *Service) pause(ctx context.Context, d time.Duration) bool {
 			return true
 		case in := <-s.wake:
 			if in < s.delay {
-				return sleep.For(ctx, min(in, d))
+				return loop.Pause(ctx, min(in, d))
 			}
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/limits"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -85,7 +85,7 @@ func (b *baseline) introduced() {
 // wakeUp makes run scan. The caller holds mu.
 func (b *baseline) wakeUp() {
 	b.wanted, b.expected = true, false
-	sleep.Wake(b.wake)
+	loop.Wake(b.wake)
 }
 
 // adoptScan accepts a scan that an earlier daemon completed for the present mount.
@@ -133,7 +133,7 @@ func (b *baseline) Run(ctx context.Context) {
 		b.mu.Lock()
 		notBefore := b.notBefore
 		b.mu.Unlock()
-		if !sleep.For(ctx, time.Until(notBefore)) {
+		if !loop.Pause(ctx, time.Until(notBefore)) {
 			return
 		}
 		b.mu.Lock()
@@ -396,7 +396,7 @@ func (s *scanner) settle(ctx context.Context) error {
 		return nil
 	}
 	s.settled, s.pendingSince = true, 0
-	if !sleep.For(ctx, ingest.RecordWait) {
+	if !loop.Pause(ctx, ingest.RecordWait) {
 		return ctx.Err()
 	}
 	return s.caughtUp(ctx)
@@ -571,7 +571,7 @@ func (s *scanner) flush(ctx context.Context) error {
 			return err
 		}
 		sv.Ingest.Unhealthy(err)
-		if !sleep.For(ctx, pause) {
+		if !loop.Pause(ctx, pause) {
 			return ctx.Err()
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/source"
 	table "cachebro/fusefs/mounts"
 	"cachebro/store"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -118,7 +118,7 @@ func (s *Survey) UpdateAll(ctx context.Context) error {
 	s.Ingest.WaitHead(ctx, ingest.QueryWait)
 	if s.Mounted() && s.lastComplete.Load() != 0 {
 		for end := time.Now().Add(scanWait); s.Scanning() && time.Now().Before(end); {
-			if ok, _ := s.Ingest.Health(); !ok || !sleep.For(ctx, 2*time.Millisecond) {
+			if ok, _ := s.Ingest.Health(); !ok || !loop.Pause(ctx, 2*time.Millisecond) {
 				break
 			}
 		}

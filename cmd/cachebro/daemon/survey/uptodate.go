@@ -9,7 +9,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/wire"
 )
 
@@ -74,7 +74,7 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 		if ok, reason := s.Ingest.Health(); !ok {
 			return "files are missing: " + reason, nil
 		}
-		if !sleep.For(ctx, 2*time.Millisecond) {
+		if !loop.Pause(ctx, 2*time.Millisecond) {
 			return "", ctx.Err()
 		}
 	}
@@ -114,7 +114,7 @@ func (s *Survey) refresh(ctx context.Context, noScan bool, within time.Duration)
 		if time.Now().After(end) {
 			return late
 		}
-		if !sleep.For(ctx, 2*time.Millisecond) {
+		if !loop.Pause(ctx, 2*time.Millisecond) {
 			return ""
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"cachebro/store/leaf/limits"
-	"cachebro/store/leaf/sleep"
+	"cachebro/store/leaf/loop"
 	"cachebro/store/leaf/text"
 	"cachebro/store/space"
 	"cachebro/store/wire"
@@ -92,7 +92,7 @@ type tidyRequest struct {
 
 // Run tidies the projects that have no daemon, until ctx ends.
 func (td *Tidy) Run(ctx context.Context) {
-	for td.Tidy != nil && sleep.For(ctx, collectEvery) {
+	for td.Tidy != nil && loop.Pause(ctx, collectEvery) {
 		td.tidyPeers(ctx)
 	}
 }
