@@ -429,7 +429,8 @@ func (x *carrier) makeFiles(all []*aim) {
 			continue
 		}
 		have, w := x.occupant(g.c), x.a.whole(n)
-		if !have.absent() && have.nlink < 2 && w.equal(have) && (w.mtime == have.mtime || !w.regular()) {
+		sameTime := w.mtime == have.mtime || !w.regular()
+		if !have.absent() && have.nlink < 2 && w.equal(have) && sameTime {
 			continue // it was made again as it was
 		}
 		x.write(x.path(g.c), have, w, !have.absent())

@@ -425,7 +425,8 @@ func (s *settling) keep(n *node) error {
 func (s *settling) bringBack(n *node, places []holding) (found bool) {
 	plan := ""
 	for _, p := range places {
-		if !s.a.isFree(p.c) || s.a.inSubtree(p.c.dir, n, nil) || found && (plan == "" || p.v.Plan != plan) {
+		ofOtherPlan := plan == "" || p.v.Plan != plan
+		if found && ofOtherPlan || !s.a.isFree(p.c) || s.a.inSubtree(p.c.dir, n, nil) {
 			continue
 		}
 		s.a.giveBack(p.c, n)
