@@ -185,7 +185,7 @@ try {
   });
   await check("mistakes are tool errors that say how to mend them", async () => {
     await bad(c, "read_file", { path: "/etc/passwd" }, /not inside the project[^]*hint: /);
-    await bad(c, "read_file", { path: "../x" }, /not inside the project/);
+    await bad(c, "read_file", { path: "../x" }, /contains \.\.[^]*hint: /);
     await bad(c, "read_file", { path: `${sub}/out` }, /not inside the project/);
     await bad(c, "read_file", { path: sub }, /is a directory[^]*hint: /);
     await bad(c, "read_file", { path: `${sub}/a.tx` }, /no such file[^]*hint: did you mean/);
