@@ -224,23 +224,23 @@ func samePID(a, b store.Actor) bool { return a.PID == b.PID && a.Start == b.Star
 const birthLag = int64(20e6)
 
 // madeAgain returns the node that an entry held before, if the process of version v removed that
-// node and v makes it again. Otherwise it returns nil. A directory may be made again by anybody, because
-// only its name and what is in it matter. A file that is older than the removal was
+// node and v makes it again. Otherwise it returns nil. A file that is older than the removal was
 // not made again: it was moved here, perhaps from an unrecorded path, and may have other names.
 func (c *cell) madeAgain(v *store.Version) *node {
 	last := len(c.facts) - 1
 	if last < 0 {
 		return nil
 	}
-	by, n := c.facts[last].v, c.before(last).node
+	by := c.facts[last].v
 	older := v.Op != store.OpRename && v.Stat.Birth != 0 && v.Stat.Birth < by.Time-birthLag
-	switch {
-	case n == nil || older:
+	if older || v.Time-by.Time > saveTime || !samePID(by.Actor, v.Actor) {
 		return nil
-	case n.dir() || n.nlink == 0 && v.Time-by.Time <= saveTime && samePID(by.Actor, v.Actor):
-		return n
 	}
-	return nil
+	n := c.before(last).node
+	if n != nil && n.nlink > 0 && !n.dir() {
+		return nil
+	}
+	return n
 }
 
 // put puts a node into an entry. If the node was made to replace an older node, or to make it

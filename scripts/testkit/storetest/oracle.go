@@ -91,7 +91,7 @@ func (o *Oracle) Observe(t *Tree, session store.SessionID, plan string) int {
 		f := t.Files[p]
 		n := o.nodes[f.Ino]
 		if n == 0 {
-			n = o.madeAgain(Cell{EntryCell, dirs[path.Dir(string(p))], path.Base(string(p))}, f)
+			n = len(o.kind) + 1
 			o.nodes[f.Ino], o.kind[n] = n, f.Mode&unix.S_IFMT
 		}
 		dirs[string(p)] = n
@@ -112,22 +112,6 @@ func (o *Oracle) Observe(t *Tree, session store.SessionID, plan string) int {
 		}
 	}
 	return o.ops
-}
-
-// madeAgain returns the directory that an entry held last, if it was removed and f is made in its place.
-// Otherwise it returns a new node.
-func (o *Oracle) madeAgain(c Cell, f *File) int {
-	for _, g := range slices.Backward(o.Facts) {
-		if g.Cell != c {
-			continue
-		}
-		_, there := o.places(o.Cells(o.ops))[g.Before.Node]
-		if f.dir() && o.kind[g.Before.Node] == unix.S_IFDIR && !g.Value.Set && !there {
-			return g.Before.Node
-		}
-		break
-	}
-	return len(o.kind) + 1
 }
 
 // SameFile records that a new inode continues the history of an old inode, as in an atomic save.
