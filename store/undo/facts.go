@@ -349,7 +349,8 @@ func (h *past) changed(n *node, v *store.Version, st *state, fresh bool) {
 			if last := len(c.facts) - 1; last >= 0 && c.facts[last].v.Time == v.Time {
 				c.facts[last].seqs = append(c.facts[last].seqs, v.Seq)
 			}
-			if cur := c.now().st; (v.Op == store.OpCreate && !fresh || v.Plan != "") && cur.mtime != st.mtime {
+			replaced := v.Op == store.OpRename && store.InodeOf(v.Stat) != n.in || v.Op == store.OpCreate && !fresh
+			if cur := c.now().st; (replaced || v.Plan != "") && cur.mtime != st.mtime {
 				c.facts = append(c.facts, fact{value: value{st: st}, v: v, seqs: []uint64{v.Seq}})
 			}
 		case v.Op != store.OpChmod || v.Plan != "": // a chmod may record a content that was known before

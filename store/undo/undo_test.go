@@ -510,6 +510,31 @@ func TestUndoGivesBackTouchedTime(t *testing.T) {
 	}
 }
 
+// A save that replaces a file by one with the same content, as sed -i does, changes its time. The undo used
+// to leave the new time, so that everything that depends on the file was built again. A rename leaves the
+// time that somebody else gave the file before.
+func TestUndoOfASaveOfTheSameGivesBackTheTime(t *testing.T) {
+	for _, renamed := range []bool{false, true} {
+		c := newScene(t)
+		tr := c.tr
+		c.as("", "vim", "", 5).do(tr.Write("a", "a\n"), tr.Write("b", "b\n"))
+		old, touched := tr.Files["a"].Mtime, int64(time.Hour)
+		c.as("A", "sed", "t1", 10).do(tr.Write("sedX", "a\n"))
+		if renamed {
+			tr.Files["a"].Mtime = touched
+			c.do(tr.Remove("sedX"), tr.Rename("a", "c"), tr.Write("b", "c\n"))
+		} else {
+			c.do(tr.Rename("sedX", "a"), tr.Write("b", "c\n"))
+			touched = old
+		}
+		c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+		c.want("b", "b\n")
+		if got := tr.Files["a"]; got == nil || got.Data != "a\n" || got.Mtime != touched {
+			t.Errorf("renamed %v: %+v, want the time %d", renamed, got, touched)
+		}
+	}
+}
+
 // A dry run does not have the present content of an ignored file. It used to count the lines as if
 // the file were empty: an undo of an appended line showed +1 -0.
 func TestLinesOfUnsavedContentAreNotCounted(t *testing.T) {
