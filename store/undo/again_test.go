@@ -628,3 +628,25 @@ func TestUndoOfAFileThatCameBackOverAnother(t *testing.T) {
 		t.Errorf("mode %o", mode)
 	}
 }
+
+// A session makes a symbolic link in place of one that it had moved away and removed. An undo, its redo and
+// an undo of that restore the same link. The second undo used to take the link for another one, because it
+// looked up every entry of a plan by its path.
+func TestUndoOfALinkAfterARedo(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "sh", "t1", 10).do(tr.Write("b", ""), tr.Symlink("a", "to/"), tr.Write("c", ""), tr.Rename("a", "b"))
+	c.as("A", "sh", "t2", 11).do(tr.Rename("b", "c"), tr.Rename("c", "e"), tr.Remove("e"), tr.Write("a", ""), tr.Mkdir("c", storetest.DirMode), tr.Write("a", "1"), tr.Write("a", "2"), tr.Write("c/b", ""), tr.Symlink("b", "to/alpha"))
+	undone := c.undo(Query{Select: store.Filter{Session: "A"}})
+	c.carry(undone)
+	want := tr.Clone()
+	d, err := Planner{Store: c.s}.Redo(undone.ID, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(d)
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	if got, was := show(tr.Clone()), show(want); tr.Files["b"] == nil || tr.Files["b"].Target != want["b"].Target {
+		t.Errorf("left:\n%swant:\n%s", got, was)
+	}
+}

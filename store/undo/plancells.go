@@ -27,7 +27,7 @@ func (h *past) restoredNode(v *store.Version, c *cell) *node {
 // plannedCells holds what a plan records about cells.
 type plannedCells struct {
 	cells map[*cell]store.Cell
-	nodes map[store.Path]uint64 // by the path of an entry: a version of the node that it got
+	nodes map[store.Path]uint64 // by the path of an entry that is not in cells: a version of the node that it got
 }
 
 // planCell returns what a plan records about a cell, or false if nothing.
@@ -36,13 +36,15 @@ func (h *past) planCell(plan string, c *cell) (store.Cell, bool) {
 	if !asked {
 		if p, err := h.m.store.Journal.Plan(plan); err == nil && p.Since > 0 {
 			planned = plannedCells{map[*cell]store.Cell{}, map[store.Path]uint64{}}
+			recorded := map[uint64]bool{} // by the version that an entry had
 			for _, r := range p.Cells {
 				if of := h.cellOf(r.Kind, r.Was); of != nil {
 					planned.cells[of] = r
 				}
+				recorded[r.Was] = recorded[r.Was] || r.Kind == entryCell
 			}
 			for _, r := range p.Returns {
-				if r.Kind == entryCell {
+				if r.Kind == entryCell && !recorded[r.Was] {
 					planned.nodes[r.Path] = r.Back
 				}
 			}
