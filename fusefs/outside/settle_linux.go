@@ -102,7 +102,8 @@ func (r *Recorder) settle(e *entry) {
 		}
 	}()
 	st, exists := lstat(e.path)
-	nothingYet := waited && !e.mapped && exists == (e.known.Ino != 0) && (!exists || unchanged(st, e.known))
+	asKnown := exists == (e.known.Ino != 0) && (!exists || unchanged(st, e.known))
+	nothingYet := waited && !e.mapped && asKnown
 	only := e.altered || e.known.Ino == 0 // no descriptor shows later what the call did
 	if nothingYet && (time.Since(e.when) < opFor || only && r.inCall(e)) {
 		e.waits = true // look again later, because the call may not have run yet
