@@ -208,6 +208,30 @@ func TestSilentClearings(t *testing.T) {
 	}
 }
 
+// A command that shows only files outside of the project asks nothing about them, so a loss that
+// its transcript shows is reported at the next read. The loss used to be read there and dropped, and
+// the next read of a lost text was answered with "unchanged".
+func TestLossBeforeFilesOutside(t *testing.T) {
+	s := newSized(t, "")
+	for _, name := range []string{"x", "y"} {
+		if err := os.WriteFile(filepath.Join(s.paths.Home, name), []byte(manyLines(name)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.request(30_000)
+	if got := s.said(); got != "held" {
+		t.Fatalf("before: %q", got)
+	}
+	s.request(20_000)
+	command := fmt.Sprintf("cat %[1]s/x; cat %[1]s/y", s.paths.Home)
+	silent(t, s.run(fmt.Sprintf(`{"hook_event_name":"PostToolUse","session_id":"s1","prompt_id":"p","transcript_path":%q,"cwd":"PROJ","tool_name":"Bash","tool_use_id":"t%d","tool_input":{"command":%q},"tool_response":{"stdout":%q}}`,
+		s.file, s.calls, command, strings.TrimSpace(manyLines("x")+manyLines("y")))))
+	s.request(25_000)
+	if got := s.said(); got != "fell" {
+		t.Errorf("%q", got)
+	}
+}
+
 // A compaction that the start of the session has reported is not reported again, however late the
 // client writes the entries of the compaction. In one run of three, the boundary was written after
 // the first read of the new context, so the text of that read used to count as lost. Every other

@@ -156,9 +156,8 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 	for last > 0 && strings.TrimSpace(pieces[last].printed) == "" {
 		last--
 	}
-	losses := c.readLosses()
 	var out strings.Builder
-	shortened := false
+	asked, shortened := false, false
 	for i, p := range pieces {
 		text := p.printed
 		if i == last {
@@ -168,11 +167,14 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 		// line.
 		atLine := out.Len() == 0 || strings.HasSuffix(out.String(), "\n")
 		if path, ok := c.shownFile(p); ok {
+			losses := ""
+			if !asked { // only the first request reports them, and nothing else would
+				losses, asked = c.readLosses(), true
+			}
 			new, err := c.askPart(ctx, path, p, i+1, losses)
 			if err != nil {
 				return answer{}
 			}
-			losses = "" // the first request has reported them
 			if new != "" && len(new) < len(text) && atLine && !c.refuses(formShell) {
 				text, shortened = new, true
 			}

@@ -51,12 +51,12 @@ func (rd *Reads) Event(r store.Reader, e wire.SessionEvent) {
 }
 
 func (rd *Reads) read(ctx context.Context, r *wire.Request, q wire.ReadRequest) (any, []byte, error) {
-	if q.Offset < 0 || q.Limit < 0 || q.DiffOffset < 0 {
-		return nil, nil, wire.Errorf(wire.ErrBadRequest, "lines count from 1", "offset, limit and diff_offset cannot be negative")
-	}
 	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	if known {
 		rd.NoteContext(reader, q.Context) // before anything can fail
+	}
+	if q.Offset < 0 || q.Limit < 0 || q.DiffOffset < 0 {
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "lines count from 1", "offset, limit and diff_offset cannot be negative")
 	}
 	p, err := rd.Paths.Clean(q.Path)
 	if err != nil {

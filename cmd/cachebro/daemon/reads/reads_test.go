@@ -68,6 +68,29 @@ func TestReadsOfOneReader(t *testing.T) {
 	}
 }
 
+// A request that is refused may also say that the context lost something. That was ignored, so the
+// next read of a lost text was answered with "unchanged".
+func TestRefusedReadReportsALoss(t *testing.T) {
+	p := daemontest.New(t)
+	h := handlers(t, p)
+	p.Write("a.txt", strings.Repeat("a line of some length, so that a short answer is shorter\n", 40))
+	reader := wire.Reader{Session: "S"}
+	read := func() string {
+		a, _ := daemontest.Ask[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte("a.txt"), Reader: reader})
+		return a.Kind
+	}
+	if first, second := read(), read(); first != wire.ReadFull || second != wire.ReadUnchanged {
+		t.Fatalf("%s, then %s", first, second)
+	}
+	read()
+	if _, _, err := daemontest.Try[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte("a.txt"), Reader: reader, Context: wire.ContextFell, Offset: -1}); !errors.Is(err, wire.ErrBadRequest) {
+		t.Fatal(err)
+	}
+	if kind := read(); kind != wire.ReadFull {
+		t.Errorf("after the loss: %s", kind)
+	}
+}
+
 // A reader's own edit counts as shown: the next read reports nothing new.
 func TestOwnEditIsKnown(t *testing.T) {
 	p := daemontest.New(t)
