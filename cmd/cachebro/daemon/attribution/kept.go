@@ -220,6 +220,22 @@ func (a *Attribution) EndTool(toolUse string, background, failed bool, t int64) 
 	a.saveWindow(toolUse)
 }
 
+// EndCalls closes the windows of a reader that are still open when its turn ends. A client does not
+// report the end of a call that a person has denied or interrupted.
+func (a *Attribution) EndCalls(session store.SessionID, agent string, t int64) {
+	var open []string
+	a.mu.Lock()
+	for _, w := range a.windows {
+		if w.End == 0 && w.Call.Session == string(session) && w.Call.Agent == agent {
+			open = append(open, w.Call.ToolUse)
+		}
+	}
+	a.mu.Unlock()
+	for _, use := range open {
+		a.EndTool(use, false, false, t)
+	}
+}
+
 // BeginAgent records that a prompt started a sub-agent at t (ns).
 func (a *Attribution) BeginAgent(session store.SessionID, agent, prompt string, t int64) {
 	if agent == "" || prompt == "" {

@@ -65,6 +65,9 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request, e wire.Se
 	case "subagent-start":
 		ss.Attribution.BeginAgent(id, e.Agent, ss.Attribution.PromptOf(id, "", e.Prompt), now)
 	}
+	if e.Event == "end" || strings.HasSuffix(e.Event, "stop") { // the main loop's turn ends, or an agent's
+		ss.Attribution.EndCalls(id, e.Agent, now)
+	}
 	var news []wire.News
 	reader := store.Reader{Session: id, Agent: e.Agent}
 	if e.Event == "prompt" && !e.Checked && !e.Beside && e.Agent == "" {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/answers"
+	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/knowledge"
 	"cachebro/cmd/cachebro/daemon/reads"
 	"cachebro/cmd/cachebro/daemon/sessions"
@@ -98,6 +99,39 @@ func TestSessionFromBeginningToEnd(t *testing.T) {
 	event("end", "")
 	if n := ss.Live(); n != 0 {
 		t.Errorf("%d sessions are live after the end", n)
+	}
+}
+
+// A call that a person denies never ends by an event. What the client's processes wrote after the
+// turn used to be attributed to the denied call, such as a command that never ran.
+func TestDeniedCallEndsWithItsTurn(t *testing.T) {
+	p := daemontest.New(t)
+	_, h := open(t, p)
+	event := func(name string) {
+		t.Helper()
+		daemontest.Ask[wire.SessionAnswer](t, h, wire.MSession, wire.SessionEvent{Session: "S1", Event: name, Prompt: "P1", PID: os.Getpid()})
+	}
+	begin := func(use, agent, path string) {
+		t.Helper()
+		call := wire.ToolCall{Session: "S1", Agent: agent, Prompt: "P1", ToolUse: use, Tool: "Write", Paths: [][]byte{[]byte(path)}, PID: os.Getpid()}
+		daemontest.Ask[wire.ToolBeginAnswer](t, h, wire.MToolBegin, call)
+	}
+	actor := func(path string) store.Actor {
+		return p.Attribution.Actor(attribution.OwnerOf(os.Getpid()), 0, time.Now().Add(time.Minute).UnixNano(), path)
+	}
+	event("prompt")
+	begin("u1", "", "a")
+	if a := actor("b"); a.ToolCall != "u1" {
+		t.Fatalf("during the turn: %+v", a)
+	}
+	event("stop")
+	if a := actor("b"); a.ToolCall != "" || a.Session != "S1" {
+		t.Errorf("after the turn: %+v", a)
+	}
+	begin("u2", "A1", "c") // an agent in the background works on
+	event("stop")
+	if a := actor("c"); a.ToolCall != "u2" {
+		t.Errorf("of an agent: %+v", a)
 	}
 }
 
