@@ -301,6 +301,38 @@ func TestUninitAfterEdit(t *testing.T) {
 	}
 }
 
+// A client adds a person's hook to the group with the same matcher, which may be ours. uninit leaves
+// only the person's command there, and a further init registers no event twice. uninit used to leave
+// such a group as it was, so cachebro's hook went on running.
+func TestHookAddedToOurGroup(t *testing.T) {
+	const mine = `{"type": "command", "command": "notify-send done"}`
+	for _, c := range []struct {
+		plan func(Setup, []string) ([]Change, error)
+		ours int
+	}{{PlanInit, 1}, {PlanUninit, 0}} {
+		s := testSetup(t)
+		settings := filepath.Join(s.Home, ".claude", "settings.json")
+		if err := do(t, s, PlanInit, "claude"); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, after, _ := strings.Cut(string(b), `"Stop": [`)
+		writeFile(t, settings, before+`"Stop": [`+strings.Replace(after, `"hooks": [`, `"hooks": [`+mine+`, // mine`, 1))
+		if err := do(t, s, c.plan, "claude"); err != nil {
+			t.Fatal(err)
+		}
+		if b, err = os.ReadFile(settings); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(b), " hook Stop"); n != c.ours || strings.Count(string(b), mine) != 1 {
+			t.Errorf("%d of our hooks, want %d:\n%s", n, c.ours, b)
+		}
+	}
+}
+
 func TestBrokenFilesAreLeftAlone(t *testing.T) {
 	for _, client := range jsonClients(t) {
 		for name, text := range broken {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"cachebro/store/leaf/text"
+
+	"github.com/tailscale/hujson"
 )
 
 // jsonEntry is one value at a path of keys.
@@ -144,19 +146,47 @@ func (h claudeHooks) registrations() []registration {
 // ourCommand matches the hook lines that any version of cachebro registers.
 var ourCommand = text.LazyRegexp(`(^|[/'" ])[^/'" ]*cachebro[^/'" ]*['"]? (hook|statusline)\b`)
 
+type commandLine struct{ Command string }
+
+func isOurs(c commandLine) bool { return ourCommand().MatchString(c.Command) }
+
+// isOurGroup reports whether all commands of a group are ours.
 func isOurGroup(raw json.RawMessage) bool {
-	type command struct{ Command string }
 	var g struct {
-		command
-		Hooks []command
+		commandLine
+		Hooks []commandLine
 	}
 	if json.Unmarshal(raw, &g) != nil {
 		return false
 	}
 	if len(g.Hooks) == 0 {
-		g.Hooks = []command{g.command}
+		return isOurs(g.commandLine)
 	}
-	return !slices.ContainsFunc(g.Hooks, func(c command) bool { return !ourCommand().MatchString(c.Command) })
+	return !slices.ContainsFunc(g.Hooks, func(c commandLine) bool { return !isOurs(c) })
+}
+
+// leaveGroups removes our commands from the groups of an event that also have commands of others.
+// Clients add a person's hook to the group that has its matcher already, which may be ours.
+func leaveGroups(d *jsonc, event string) error {
+	a, err := d.array("hooks", event)
+	if a == nil || err != nil {
+		return err
+	}
+	for _, e := range a.Elements {
+		o, ok := e.Value.(*hujson.Object)
+		if !ok || isOurGroup(plain(e)) {
+			continue
+		}
+		if v := member(o, "hooks"); v != nil {
+			if commands, ok := v.Value.(*hujson.Array); ok {
+				dropFrom(commands, func(raw json.RawMessage) bool {
+					var c commandLine
+					return json.Unmarshal(raw, &c) == nil && isOurs(c)
+				})
+			}
+		}
+	}
+	return nil
 }
 
 func (h claudeHooks) Add(before []byte) ([]byte, error) {
@@ -275,6 +305,9 @@ func (h claudeHooks) dropAll(d *jsonc, keep func([]string) bool) error {
 		}
 		slices.Reverse(events)
 		for _, e := range events {
+			if err := leaveGroups(d, e); err != nil {
+				return err
+			}
 			if err := d.Drop(isOurGroup, keep, "hooks", e); err != nil {
 				return err
 			}

@@ -147,10 +147,7 @@ func (d *jsonc) Get(v any, path ...string) (ok bool, err error) {
 	if m == nil {
 		return false, nil
 	}
-	c := m.Clone()
-	c.Standardize()
-	c.BeforeExtra, c.AfterExtra = nil, nil
-	if err := json.Unmarshal(c.Pack(), v); err != nil {
+	if err := json.Unmarshal(plain(*m), v); err != nil {
 		return true, fmt.Errorf("%s: %w", strings.Join(path, "."), err)
 	}
 	return true, nil
@@ -316,12 +313,20 @@ func (d *jsonc) Drop(match func(json.RawMessage) bool, keep func([]string) bool,
 	if a == nil || err != nil {
 		return err
 	}
-	dropped := false
+	dropped := dropFrom(a, match)
+	if dropped && len(a.Elements) == 0 && len(strings.TrimSpace(string(a.AfterExtra))) == 0 {
+		a.AfterExtra = nil
+		if !keep(path) {
+			return d.Remove(keep, path...)
+		}
+	}
+	return nil
+}
+
+// dropFrom removes the elements for which match returns true, and reports whether there were any.
+func dropFrom(a *hujson.Array, match func(json.RawMessage) bool) (dropped bool) {
 	for i := 0; i < len(a.Elements); i++ {
-		e := a.Elements[i].Clone()
-		e.Standardize()
-		e.BeforeExtra, e.AfterExtra = nil, nil
-		if !match(json.RawMessage(e.Pack())) {
+		if !match(plain(a.Elements[i])) {
 			continue
 		}
 		dropped = true
@@ -336,11 +341,13 @@ func (d *jsonc) Drop(match func(json.RawMessage) bool, keep func([]string) bool,
 		}
 		i--
 	}
-	if dropped && len(a.Elements) == 0 && len(strings.TrimSpace(string(a.AfterExtra))) == 0 {
-		a.AfterExtra = nil
-		if !keep(path) {
-			return d.Remove(keep, path...)
-		}
-	}
-	return nil
+	return dropped
+}
+
+// plain returns a value as JSON without comments.
+func plain(v hujson.Value) json.RawMessage {
+	v = v.Clone()
+	v.Standardize()
+	v.BeforeExtra, v.AfterExtra = nil, nil
+	return v.Pack()
 }
