@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -94,6 +95,9 @@ func openBadger(dir string, o Options) (bdb *badger.DB, err error) {
 			bdb, err = nil, fmt.Errorf("%w: %v", ErrDamaged, r)
 		}
 	}()
+	if err := lostManifest(filepath.Join(dir, "db")); err != nil {
+		return nil, err
+	}
 	if !o.ReadOnly {
 		dropEmpty(filepath.Join(dir, "db"))
 	}
@@ -129,6 +133,24 @@ func refusal(err error) error {
 		return e
 	}
 	return nil
+}
+
+// lostManifest returns ErrDamaged if the database has tables but no MANIFEST, which lists them. Badger
+// would make an empty MANIFEST and delete the tables.
+func lostManifest(dir string) error {
+	if _, err := os.Lstat(filepath.Join(dir, badger.ManifestFilename)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, f := range files {
+		if filepath.Ext(f.Name()) == ".sst" {
+			return fmt.Errorf("%w: %s is missing", ErrDamaged, filepath.Join(dir, badger.ManifestFilename))
+		}
+	}
+	return err
 }
 
 // dropEmpty removes empty value log and memtable files. Badger leaves an empty file if the process

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
 	"cachebro/store/space"
 
+	badger "github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/y"
 	"golang.org/x/sys/unix"
 )
@@ -67,5 +69,37 @@ func TestOpenErrors(t *testing.T) {
 	}
 	if err := openError(errors.New("checksum mismatch")); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a wrong checksum is reported as: %v", err)
+	}
+}
+
+// A database without its MANIFEST used to be opened as an empty one, and its tables were deleted.
+func TestOpenWithoutManifest(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Log: slog.New(slog.DiscardHandler)}
+	bdb, err := openBadger(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = bdb.Update(func(txn *badger.Txn) error { return txn.Set([]byte("key"), []byte("value")) })
+	if err := errors.Join(err, bdb.Close()); err != nil {
+		t.Fatal(err)
+	}
+	manifest := filepath.Join(dir, "db", badger.ManifestFilename)
+	if err := os.Rename(manifest, manifest+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openBadger(dir, o); !errors.Is(err, ErrDamaged) {
+		t.Errorf("opened without %s: %v", manifest, err)
+	}
+	if err := os.Rename(manifest+".away", manifest); err != nil {
+		t.Fatal(err)
+	}
+	bdb, err = openBadger(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = bdb.View(func(txn *badger.Txn) error { _, err := txn.Get([]byte("key")); return err })
+	if err := errors.Join(err, bdb.Close()); err != nil {
+		t.Errorf("the table is gone: %v", err)
 	}
 }
