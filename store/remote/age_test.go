@@ -193,7 +193,7 @@ func TestEncryptedHostileBucket(t *testing.T) {
 		srv.Set(k, was)
 	}
 	var h Head
-	if err := unseal("head", srv.Object("app/"+headKey(id)), &h); err != nil {
+	if err := unseal("head", id, srv.Object("app/"+headKey(id)), &h); err != nil {
 		t.Fatal(err)
 	}
 	for _, sealed := range []string{"x", "AAAA", h.Machine.Sealed[:len(h.Machine.Sealed)/2/4*4]} {

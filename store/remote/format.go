@@ -237,18 +237,19 @@ func seal(kind string, hidden bool, v any) []byte {
 	return append(fmt.Appendf(nil, line, f, kind, text.Hash(b)), b...)
 }
 
-func unseal(kind string, b []byte, v any) error {
+// unseal decodes the object key, which seal encoded as this kind.
+func unseal(kind, key string, b []byte, v any) error {
 	first, rest, ok := bytes.Cut(b, []byte{'\n'})
 	switch {
 	case !ok || !bytes.HasPrefix(first, []byte(magic)):
-		return fmt.Errorf("%w: not a %s of cachebro", ErrForged, kind)
+		return fmt.Errorf("%w: %s was not written by cachebro", ErrForged, key)
 	case !strings.HasPrefix(string(first), magic+"1 ") && !strings.HasPrefix(string(first), magic+"2 "):
-		return fmt.Errorf("%w: the format of the bucket's %s is %.60q", store.ErrNewer, kind, first)
+		return fmt.Errorf("%w: the format of %s in the bucket is %.60q", store.ErrNewer, key, first)
 	case string(first[len(magic)+2:]) != kind+" "+text.Hash(rest):
-		return fmt.Errorf("%w: the checksum of the %s does not match", ErrForged, kind)
+		return fmt.Errorf("%w: %s has another checksum", ErrForged, key)
 	}
 	if err := json.Unmarshal(rest, v); err != nil {
-		return fmt.Errorf("%w: the %s cannot be read", ErrForged, kind)
+		return fmt.Errorf("%w: %s cannot be read", ErrForged, key)
 	}
 	return nil
 }
@@ -282,7 +283,7 @@ func (h Head) body() []byte {
 func (b *Bucket) head(ctx context.Context, machine string) (h Head, st stamp, err error) {
 	body, st, err := b.get(ctx, headKey(machine), maxHead)
 	if err == nil {
-		err = unseal("head", body, &h)
+		err = unseal("head", headKey(machine), body, &h)
 	}
 	if err == nil && !h.valid(machine) {
 		err = fmt.Errorf("%w: the head of %s belongs to another machine", ErrForged, machine)
@@ -331,7 +332,7 @@ func (b *Bucket) machines(ctx context.Context) (all machines, etag string, err e
 		return all, "", nil
 	}
 	if err == nil {
-		err = unseal("machines", body, &all)
+		err = unseal("machines", "machines", body, &all)
 	}
 	for i, m := range all.Machines {
 		switch {
@@ -342,5 +343,8 @@ func (b *Bucket) machines(ctx context.Context) (all machines, etag string, err e
 			err = b.reveal(&all.Machines[i])
 		}
 	}
-	return all, st.etag, err
+	if err != nil {
+		return machines{}, "", err
+	}
+	return all, st.etag, nil
 }

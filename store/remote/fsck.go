@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"cachebro/store"
@@ -21,7 +22,11 @@ type Checked struct {
 	// still sending.
 	Unnamed      int   `json:"unnamed"`
 	UnnamedBytes int64 `json:"unnamed_bytes"`
-	Foreign      int   `json:"foreign"` // number of objects that cachebro did not write
+	// Unread is the number of objects of machines whose head or lists cannot be read. It is not known
+	// which of them a history needs.
+	Unread      int   `json:"unread"`
+	UnreadBytes int64 `json:"unread_bytes"`
+	Foreign     int   `json:"foreign"` // number of objects that cachebro did not write
 	// Locked is the number of machines whose data no given key decrypts. Only the names, sizes and
 	// hashes of their data were checked.
 	Locked int `json:"locked"`
@@ -31,11 +36,15 @@ type Checked struct {
 // and that each log follows the previous one. It checks the size of the object with a segment's
 // contents. If whole is set, it also checks the hash of this object and of each content in it.
 func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
-	objects, named, ids := map[string]object{}, map[string]bool{"machines": true}, []string{}
+	objects, named, count := map[string]object{}, map[string]bool{"machines": true}, map[string]int{}
+	var heads []string
 	r.Foreign, err = b.list(ctx, func(o object) error {
 		objects[o.key] = o
+		if o.machine != "" {
+			count[o.machine]++
+		}
 		if o.kind == "heads" {
-			ids = append(ids, o.machine)
+			heads = append(heads, o.machine)
 		}
 		return nil
 	})
@@ -47,35 +56,41 @@ func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 	if err != nil {
 		return r, err
 	}
-	for _, id := range all.unlisted(ids) {
+	for _, id := range all.unlisted(heads) {
 		r.Problems = append(r.Problems, fmt.Sprintf("%s: %v", id, ErrUnlisted))
 	}
 	for _, m := range all.Machines {
-		if i, there := slices.BinarySearch(ids, m.ID); !there {
-			ids = slices.Insert(ids, i, m.ID)
-		}
+		count[m.ID] += 0
 	}
-	for _, id := range ids {
+	read := map[string]bool{}
+	for _, id := range slices.Sorted(maps.Keys(count)) {
 		h, err := b.Head(ctx, id)
 		named[headKey(id)] = true
-		if errors.Is(err, ErrMissing) { // the machine has sent nothing yet
-			continue
-		}
-		if err == nil {
+		switch {
+		case err == nil:
 			r.Machines++
 			err = b.fsck(ctx, h, objects, named, whole, &r)
+		case errors.Is(err, ErrMissing) && count[id] == 0: // the machine has sent nothing yet
+			continue
+		case errors.Is(err, ErrMissing):
+			err = fmt.Errorf("%w, so its history cannot be read (unless the machine is just sending for the first time)", err)
 		}
+		read[id] = err == nil
 		err = r.note(ctx, id, err)
 		if err != nil {
 			return r, err
 		}
 	}
 	for key, o := range objects {
-		if named[key] {
-			continue
+		switch {
+		case named[key]:
+		case read[o.machine]:
+			r.Unnamed++
+			r.UnnamedBytes += o.size
+		default:
+			r.Unread++
+			r.UnreadBytes += o.size
 		}
-		r.Unnamed++
-		r.UnnamedBytes += o.size
 	}
 	return r, nil
 }
@@ -95,11 +110,6 @@ func (r *Checked) note(ctx context.Context, of string, err error) error {
 // fsck checks what one machine has sent.
 func (b *Bucket) fsck(ctx context.Context, h Head, objects map[string]object, named map[string]bool, whole bool, r *Checked) error {
 	id := h.Machine.ID
-	if h.Base != nil { // the base's own segments are checked with the base
-		if _, err := b.pieces(ctx, h); err != nil {
-			return err
-		}
-	}
 	segs, lists, err := b.listed(ctx, h, 0)
 	if err != nil {
 		return err
@@ -107,6 +117,12 @@ func (b *Bucket) fsck(ctx context.Context, h Head, objects map[string]object, na
 	pieces, err := b.piecesOf(ctx, h, segs)
 	if err != nil {
 		return err
+	}
+	if h.Base != nil { // the base's own segments are checked with the base
+		_, err := b.pieces(ctx, h)
+		if err := r.note(ctx, id, err); err != nil {
+			return err
+		}
 	}
 	named[listKey(id, h.Dropped)] = true
 	for _, l := range lists {
@@ -122,7 +138,8 @@ func (b *Bucket) fsck(ctx context.Context, h Head, objects map[string]object, na
 		previous = p.Log
 		named[logKey(id, p.Log)] = true
 		where := fmt.Sprintf("segment %d of %s", p.N, id)
-		if err := r.note(ctx, where, err); err != nil {
+		err = r.note(ctx, where, err)
+		if err != nil {
 			return err
 		}
 		if p.Contents == "" {

@@ -90,7 +90,7 @@ func objectOf(key string) (o object, ok bool) {
 }
 
 // ErrUnlisted means that a machine has a head but is not in the list of machines.
-var ErrUnlisted = errors.New("is not in the list of machines, so readers do not see it (run cachebro remote add on that machine)")
+var ErrUnlisted = errors.New("is not in the list of machines, so cachebro log --machine does not find it (run cachebro remote add on that machine)")
 
 // unlisted returns the IDs that are not in the list.
 func (all machines) unlisted(ids []string) (out []string) {
@@ -107,8 +107,8 @@ func (all machines) unlisted(ids []string) (out []string) {
 }
 
 // AllMachines returns the machines in a project's list, and the IDs of machines that have a head
-// but are not in the list. If the bucket does not allow listing objects, these IDs are unknown and
-// refused is the error.
+// but are not in the list, even if the list is damaged. If the bucket does not allow listing objects,
+// these IDs are unknown and refused is the error.
 func (b *Bucket) AllMachines(ctx context.Context) (all []Machine, unlisted []string, refused, err error) {
 	var ids []string
 	_, err = b.listBelow(ctx, "heads/", func(o object) error { ids = append(ids, o.machine); return nil })
@@ -119,7 +119,8 @@ func (b *Bucket) AllMachines(ctx context.Context) (all []Machine, unlisted []str
 	if err != nil {
 		return nil, nil, refused, err
 	}
-	list, _, err := b.machines(ctx) // read after the heads, because a machine is in the list before it has a head
+	// Read the list after the heads, because a machine is in the list before it has a head.
+	list, _, err := b.machines(ctx)
 	return list.Machines, list.unlisted(ids), refused, err
 }
 
@@ -142,6 +143,8 @@ type MachineUsage struct {
 	Contents int64     `json:"contents"` // the part of Bytes for contents of files
 	// Unknown means that the machine is not in the list of machines.
 	Unknown bool `json:"unknown,omitempty"`
+	// Problem is the reason why its head could not be read.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Usage lists the objects and sums up their sizes.
@@ -177,11 +180,13 @@ func (b *Bucket) Usage(ctx context.Context) (u Usage, err error) {
 	}
 	for id, m := range of {
 		h, err := b.Head(ctx, id)
-		if err != nil && !errors.Is(err, ErrMissing) {
-			return u, err
-		}
-		if err == nil {
+		switch {
+		case err == nil:
 			m.Machine, m.Last, m.Versions = h.Machine, h.Time, h.Versions
+		case isBad(err), errors.Is(err, ErrMissing) && m.Objects > 0:
+			m.Problem = err.Error()
+		case !errors.Is(err, ErrMissing):
+			return u, err
 		}
 		u.Machines = append(u.Machines, *m)
 	}

@@ -12,25 +12,37 @@ import (
 	"cachebro/store/portable"
 )
 
-// Heads returns the heads of all machines that have sent something, newest last.
-func (b *Bucket) Heads(ctx context.Context) (out []Head, err error) {
-	all, _, err := b.machines(ctx)
-	if err != nil {
-		return nil, err
+// Heads returns the heads of all machines that have sent something, newest last. These include
+// machines that the list of machines lacks, if the bucket may be listed. bad holds an error for the
+// list and each head that is damaged. They do not prevent reading the other machines' histories.
+func (b *Bucket) Heads(ctx context.Context) (out []Head, bad []error, err error) {
+	all, unlisted, refused, err := b.AllMachines(ctx)
+	if isBad(err) && refused == nil {
+		bad, err = append(bad, err), nil
 	}
-	for _, m := range all.Machines {
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, id := range unlisted {
+		all = append(all, Machine{ID: id})
+	}
+	for _, m := range all {
 		h, err := b.Head(ctx, m.ID)
-		if errors.Is(err, ErrMissing) {
-			continue
+		switch {
+		case err == nil:
+			out = append(out, h)
+		case isBad(err):
+			bad = append(bad, err)
+		case !errors.Is(err, ErrMissing):
+			return nil, nil, err
 		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, h)
 	}
 	slices.SortStableFunc(out, func(a, b Head) int { return a.Time.Compare(b.Time) })
-	return out, nil
+	return out, bad, nil
 }
+
+// isBad reports whether an object was read, but not understood.
+func isBad(err error) bool { return errors.Is(err, ErrForged) || errors.Is(err, store.ErrNewer) }
 
 const (
 	// maxSegments and maxBases limit what a reader accepts from a bucket.
@@ -66,7 +78,7 @@ func (b *Bucket) dropped(ctx context.Context, h Head) (d dropped, err error) {
 		err = fmt.Errorf("%w: the list of dropped segments of %s has another hash", ErrForged, h.Machine.ID)
 	}
 	if err == nil {
-		err = unseal("dropped", body, &d)
+		err = unseal("dropped", listKey(h.Machine.ID, h.Dropped), body, &d)
 	}
 	if err == nil && d.Machine != h.Machine.ID {
 		err = fmt.Errorf("%w: the list of dropped segments of %s belongs to another machine", ErrForged, h.Machine.ID)
@@ -195,7 +207,7 @@ func (b *Bucket) listed(ctx context.Context, h Head, n uint64) (segs []Segment, 
 		if text.Hash(body) != next {
 			return nil, nil, fmt.Errorf("%w: a list of %s has another hash", ErrForged, h.Machine.ID)
 		}
-		if err := unseal("list", body, &l); err != nil {
+		if err := unseal("list", listKey(h.Machine.ID, next), body, &l); err != nil {
 			return nil, nil, err
 		}
 		count += len(l.Segments)

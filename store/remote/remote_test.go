@@ -69,12 +69,15 @@ func readBack(t testing.TB, p Place, machine string) (*store.Store, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	heads, err := b.Heads(t.Context())
+	heads, bad, err := b.Heads(t.Context())
 	if err != nil {
 		return nil, err
 	}
 	i := slices.IndexFunc(heads, func(h Head) bool { return h.Machine.ID == machine })
 	if i < 0 {
+		if len(bad) > 0 {
+			return nil, bad[0]
+		}
 		return nil, fmt.Errorf("%w: %s", ErrMissing, machine)
 	}
 	dir := filepath.Join(t.TempDir(), "store")
@@ -202,7 +205,7 @@ func TestNothingIsLostOnTheWay(t *testing.T) {
 	sameHistory(t, s, readable(t, p, r))
 	if b, err := Dial(p); err != nil {
 		t.Fatal(err)
-	} else if heads, err := b.Heads(t.Context()); err != nil || len(heads) != 1 {
+	} else if heads, _, err := b.Heads(t.Context()); err != nil || len(heads) != 1 {
 		t.Errorf("%d machines: %v", len(heads), err)
 	}
 	for _, key := range srv.Objects() {
@@ -346,6 +349,9 @@ func TestHostileBucket(t *testing.T) {
 		}
 	}
 	for i, k := range keys {
+		if k == "app/machines" { // TestOneMachineIsDamaged
+			continue
+		}
 		was := srv.Object(k)
 		flipped := bytes.Clone(was)
 		flipped[rnd.Intn(len(flipped))] ^= 1
@@ -362,7 +368,7 @@ func TestHostileBucket(t *testing.T) {
 			refused("another object as "+k, ErrForged)
 		}
 		srv.Set(k, was)
-		if strings.HasSuffix(k, "machines") || strings.Contains(k, "/heads/") {
+		if strings.Contains(k, "/heads/") {
 			srv.Set(k, bytes.Replace(was, []byte("cachebro-remote 1 "), []byte("cachebro-remote 3 "), 1))
 			refused("a newer "+k, store.ErrNewer)
 			srv.Set(k, was)
@@ -435,7 +441,7 @@ func TestEndlessAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Heads(t.Context()); !errors.Is(err, ErrForged) {
+	if _, err := b.Machines(t.Context()); !errors.Is(err, ErrForged) {
 		t.Error(err)
 	}
 }
@@ -454,4 +460,77 @@ func TestParsePlace(t *testing.T) {
 			t.Errorf("%q is %+v", s, p)
 		}
 	}
+}
+
+// A damaged head used to make the histories of all machines unreadable, and so did a damaged or lost
+// list of machines. fsck reported a damaged log twice, and called the objects of a machine whose head
+// it could not read remainders that prune deletes.
+func TestOneMachineIsDamaged(t *testing.T) {
+	srv := remotetest.New(t)
+	p := place(t, srv, "app")
+	rnd := rand.New(rand.NewSource(11))
+	stores := []*store.Store{storetest.Fresh(t), storetest.Fresh(t)}
+	var senders []*Sender
+	for _, s := range stores {
+		r := added(t, s, p)
+		life(t, s, rnd, 0)
+		sendAll(t, r)
+		senders = append(senders, r)
+	}
+	b, err := Dial(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, broken := senders[0].Head(), senders[1].Head()
+	check := func(what string, machines, bad, unread, problems int) {
+		t.Helper()
+		heads, all, err := b.Heads(t.Context())
+		if err != nil || len(heads) != machines || len(all) != bad {
+			t.Errorf("%s: %d heads, %v, %v", what, len(heads), all, err)
+		}
+		sameHistory(t, stores[0], readable(t, p, senders[0]))
+		for _, whole := range []bool{false, true} {
+			r, err := b.Fsck(t.Context(), whole)
+			if err != nil || r.Unnamed != 0 || r.Unread != unread || len(r.Problems) != problems {
+				t.Errorf("%s: %+v, %v", what, r, err)
+			}
+		}
+	}
+	objects := 0
+	for _, k := range srv.Objects() {
+		if strings.Contains(k, broken.Machine.ID) {
+			objects++
+		}
+	}
+	damage := func(key string, b []byte, f func()) {
+		was := srv.Object("app/" + key)
+		srv.Set("app/"+key, b)
+		f()
+		srv.Set("app/"+key, was)
+	}
+	check("as it was sent", 2, 0, 0, 0)
+	head := headKey(broken.Machine.ID)
+	damage(head, []byte("damaged"), func() {
+		check("a damaged head", 1, 1, objects-1, 1)
+		u, err := b.Usage(t.Context())
+		if err != nil || len(u.Machines) != 2 {
+			t.Fatalf("%+v, %v", u, err)
+		}
+		for _, m := range u.Machines {
+			if strings.Contains(m.Problem, head) != (m.Machine.ID == broken.Machine.ID) {
+				t.Errorf("%+v", m)
+			}
+		}
+		if _, err := b.Prune(t.Context(), PruneOptions{Age: time.Second}); err == nil || !strings.Contains(err.Error(), head) {
+			t.Errorf("prune: %v", err)
+		}
+	})
+	damage(head, nil, func() { check("a lost head", 1, 0, objects-1, 1) })
+	damage("machines", []byte("damaged"), func() { check("a damaged list", 2, 1, 0, 3) })
+	damage("machines", nil, func() { check("a lost list", 2, 0, 0, 2) })
+	damage(logKey(broken.Machine.ID, broken.Log), []byte("damaged"), func() { check("a damaged log", 2, 0, 0, 1) })
+
+	// A list that names something else than machines is not used.
+	list := seal("machines", false, machines{Machines: []Machine{{ID: good.Machine.ID}, {ID: "../" + good.Machine.ID}}})
+	damage("machines", list, func() { check("a list that names a path", 2, 1, 0, 3) })
 }

@@ -334,7 +334,7 @@ func Choose(all []remote.Machine, name string) (id string, err error) {
 // handedOver finds a history by the name of a host that wrote it before another host continued it.
 // why is the error to return if there is no such history, or more than one.
 func handedOver(ctx context.Context, b *remote.Bucket, name string, why error) (id string, err error) {
-	heads, err := b.Heads(ctx)
+	heads, bad, err := b.Heads(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -348,6 +348,9 @@ func handedOver(ctx context.Context, b *remote.Bucket, name string, why error) (
 			}
 			id = h.Machine.ID
 		}
+	}
+	if id == "" && len(bad) > 0 {
+		why = fmt.Errorf("%w; %w", why, errors.Join(bad...))
 	}
 	if id == "" {
 		return "", why

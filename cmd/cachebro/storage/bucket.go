@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"slices"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
@@ -82,11 +84,22 @@ func remoteDu(ctx context.Context, e *cli.Env, b *remote.Bucket, l bucketFlags) 
 		return err
 	}
 	if l.json {
-		return e.PrintJSON(u)
+		err = e.PrintJSON(u)
+	} else {
+		printUsage(e, u)
 	}
+	if err == nil && slices.ContainsFunc(u.Machines, func(m remote.MachineUsage) bool { return m.Problem != "" }) {
+		return cli.ExitStatus(1)
+	}
+	return err
+}
+
+func printUsage(e *cli.Env, u remote.Usage) {
 	for _, m := range u.Machines {
 		last := "nothing was sent yet"
 		switch {
+		case m.Problem != "":
+			last = cli.OneLine(m.Problem)
 		case m.Unknown:
 			last = "not in the list of machines"
 		case !m.Last.IsZero():
@@ -99,7 +112,6 @@ func remoteDu(ctx context.Context, e *cli.Env, b *remote.Bucket, l bucketFlags) 
 	if u.Foreign > 0 {
 		fmt.Fprintf(e.Stdout, "%10s  %s not made by cachebro\n", "", text.Count(u.Foreign, "object"))
 	}
-	return nil
 }
 
 // remoteFsck checks a bucket. If it finds problems, the exit status is 1.
@@ -121,6 +133,9 @@ func remoteFsck(ctx context.Context, e *cli.Env, b *remote.Bucket, l bucketFlags
 		}
 		if r.Locked > 0 {
 			fmt.Fprintf(w, "%s whose history could not be read, because the key is missing here\n", text.Count(r.Locked, "machine"))
+		}
+		if r.Unread > 0 {
+			fmt.Fprintf(w, "%s (%s) of machines whose history could not be read\n", text.Count(r.Unread, "object"), text.Bytes(r.UnreadBytes))
 		}
 		if r.Unnamed > 0 {
 			fmt.Fprintf(w, "%s that belong to no history (%s), from senders that were killed or are still sending; remote prune deletes them\n", text.Count(r.Unnamed, "object"), text.Bytes(r.UnnamedBytes))
@@ -152,10 +167,19 @@ func remotePrune(ctx context.Context, e *cli.Env, b *remote.Bucket, l bucketFlag
 		return err
 	}
 	if l.json {
-		return e.PrintJSON(r)
+		err = e.PrintJSON(r)
+	} else {
+		printPruned(e.Stdout, r, l.dry)
 	}
-	w, would := e.Stdout, ""
-	if l.dry {
+	if err == nil && len(r.Kept) > 0 {
+		return cli.ExitStatus(1)
+	}
+	return err
+}
+
+func printPruned(w io.Writer, r remote.Pruned, dry bool) {
+	would := ""
+	if dry {
 		would = "would be "
 	}
 	fmt.Fprintf(w, "%sdeleted: %s, %s\n", would, text.Count(r.Deleted, "object"), text.Bytes(r.DeletedBytes))
@@ -169,5 +193,4 @@ func remotePrune(ctx context.Context, e *cli.Env, b *remote.Bucket, l bucketFlag
 	for _, why := range r.Kept {
 		fmt.Fprintf(w, "nothing was dropped from %s\n", cli.OneLine(why))
 	}
-	return nil
 }

@@ -195,24 +195,39 @@ listed. The host and directory of an encrypted history are shown only with its k
 		if err != nil {
 			return err
 		}
-		_, heads, _, err := bucketOf(ctx, e, place, *identity)
+		b, _, err := dialed(e, place, *identity)
 		if err != nil {
 			return err
 		}
-		if *asJSON {
-			for _, h := range heads {
+		heads, bad, err := b.Heads(ctx)
+		if err == nil && len(heads)+len(bad) == 0 {
+			err = nothingSent(place)
+		}
+		if err != nil {
+			return err
+		}
+		for _, h := range heads {
+			if *asJSON {
 				h.Segments = nil
 				if err := e.PrintJSON(h); err != nil {
 					return err
 				}
+				continue
 			}
-			return nil
-		}
-		for _, h := range heads {
 			fmt.Fprintf(e.Stdout, "%s  %s  %s  %s, last %s\n", h.Machine.ID, cli.Quote(h.Machine.Called()), cli.Quote(cmp.Or(h.Machine.Root, "(encrypted)")), text.Count(int(h.Versions), "version"), cli.Stamp(h.Time, e.Now()))
+		}
+		for _, err := range bad {
+			fmt.Fprintf(e.Stderr, "cachebro: %s\n", cli.OneLine(err.Error()))
+		}
+		if len(bad) > 0 {
+			return cli.ExitStatus(1)
 		}
 		return nil
 	})
+}
+
+func nothingSent(address string) error {
+	return cli.Hintf("check the bucket's prefix", "no history was sent to %s", cli.Quote(address))
 }
 
 // addressOf returns address, or if that is empty, the address of the project's bucket.
@@ -238,16 +253,4 @@ func dialed(e *cli.Env, address, identity string) (*remote.Bucket, remote.Place,
 		err = b.Unlock(identity)
 	}
 	return b, p, err
-}
-
-func bucketOf(ctx context.Context, e *cli.Env, address, identity string) (*remote.Bucket, []remote.Head, remote.Place, error) {
-	b, p, err := dialed(e, address, identity)
-	if err != nil {
-		return nil, nil, p, err
-	}
-	heads, err := b.Heads(ctx)
-	if err == nil && len(heads) == 0 {
-		err = cli.Hintf("check the bucket's prefix", "no history was sent to %s", cli.Quote(address))
-	}
-	return b, heads, p, err
 }

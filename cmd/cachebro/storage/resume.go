@@ -52,11 +52,11 @@ Otherwise this machine sends under a new id.`,
 		if err != nil {
 			return err
 		}
-		b, heads, place, err := bucketOf(ctx, e, args[0], *identity)
+		b, place, err := dialed(e, args[0], *identity)
 		if err != nil {
 			return err
 		}
-		h, err := chosen(heads, *name)
+		h, err := chosen(ctx, b, args[0], *name)
 		if err != nil {
 			return err
 		}
@@ -108,8 +108,16 @@ type resumed struct {
 
 // chosen returns the history of the machine called name. If name is "", it returns the history of
 // the machine that sent something last.
-func chosen(heads []remote.Head, name string) (h remote.Head, err error) {
-	if name == "" {
+func chosen(ctx context.Context, b *remote.Bucket, address, name string) (h remote.Head, err error) {
+	heads, bad, err := b.Heads(ctx)
+	switch {
+	case err != nil:
+		return h, err
+	case len(heads)+len(bad) == 0:
+		return h, nothingSent(address)
+	case name == "" && len(bad) > 0: // that machine may have sent something last
+		return h, cli.Hintf("--machine selects one of the others: cachebro remote machines "+cli.Arg(address), "%w", errors.Join(bad...))
+	case name == "":
 		return heads[len(heads)-1], nil
 	}
 	var all []remote.Machine
@@ -117,6 +125,9 @@ func chosen(heads []remote.Head, name string) (h remote.Head, err error) {
 		all = append(all, h.Machine)
 	}
 	id, err := machines.Choose(all, name)
+	if err != nil && len(bad) > 0 {
+		err = fmt.Errorf("%w; %w", err, errors.Join(bad...))
+	}
 	if err != nil {
 		return h, err
 	}
