@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -159,6 +160,10 @@ func FollowHistory(ctx context.Context, state, version string, b *remote.Bucket,
 	return reached, last, err
 }
 
+// ErrNotSending means that FillFromHistory has filled in the files, but that the next daemon does not
+// send the history.
+var ErrNotSending = errors.New("this machine does not send the history")
+
 // Filling configures FillFromHistory.
 type Filling struct {
 	Place remote.Place // where the history came from
@@ -199,6 +204,9 @@ func FillFromHistory(ctx context.Context, state, root, version string, o Filling
 	a, err = fork.Fill(ctx, s, seq, to)
 	if err == nil && o.Send {
 		note, err = sendOn(ctx, s, root, version, o.Place)
+		if err != nil {
+			err = fmt.Errorf("%w: %w", ErrNotSending, err)
+		}
 	}
 	return a, note, err
 }

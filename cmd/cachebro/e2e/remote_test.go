@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"cachebro/scripts/testkit/remotetest"
+
+	"filippo.io/age"
 )
 
 // let gives a project's processes the credentials for a server.
@@ -145,5 +147,53 @@ func TestResume(t *testing.T) {
 		if strings.Contains(string(srv.Object(key)), "TOP-SECRET") {
 			t.Errorf("%s holds a secret", key)
 		}
+	}
+}
+
+// resume --send used to report that not all files were restored if only the bucket refused to be
+// written, and a relative --identity was not relative to --dir.
+func TestResumeWithoutTheRightToSend(t *testing.T) {
+	srv := remotetest.New(t)
+	p := newProject(t, map[string]string{"a.txt": "a\n", "b/c.txt": "c\n"})
+	p.let(srv)
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := filepath.Join(p.base, "key")
+	if err := os.WriteFile(key, []byte(identity.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.scanned()
+	address := srv.Address("app")
+	p.cb("remote", "add", "--recipient", identity.Recipient().String(), address, "--dir", p.dir)
+	p.cb("remote", "send", "--dir", p.dir)
+	if out := p.cb("remote", "machines", "--identity", "../key", "--dir", p.dir); !strings.Contains(out, p.dir) {
+		t.Errorf("machines: %s", out)
+	}
+
+	srv.Break(func(r *http.Request) remotetest.Fault {
+		if r.Method == http.MethodPut {
+			return remotetest.Forbidden
+		}
+		return remotetest.None
+	})
+	fresh := *p
+	fresh.dir = filepath.Join(p.base, "fresh")
+	t.Cleanup(fresh.unmount)
+	out := fresh.refuse(1, "remote", "resume", "--send", "--identity", key, address, fresh.dir)
+	for _, want := range []string{"this machine does not send the history: ", "hint: cachebro remote add "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q: %s", want, out)
+		}
+	}
+	if d := differ(plainTree(t, p.dir), plainTree(t, fresh.dir)); d != "" {
+		t.Errorf("the tree:\n%s", d)
+	}
+	srv.Break(nil)
+	fresh.cb("remote", "add", address, "--dir", fresh.dir)
+	fresh.write("a.txt", "more\n")
+	if out := fresh.cb("remote", "send", "--dir", fresh.dir); !strings.Contains(out, "not yet:  0 versions") {
+		t.Errorf("send: %s", out)
 	}
 }

@@ -61,6 +61,15 @@ func IdentityFlag(e *cli.Env, fs *pflag.FlagSet) *string {
 	return fs.String("identity", e.Getenv(identityEnv), "decrypt with the age identities in this `FILE`")
 }
 
+// Unlock makes the bucket decrypt with the age identities in a file.
+func Unlock(e *cli.Env, b *remote.Bucket, file string) error {
+	abs, err := e.Abs(file)
+	if err != nil {
+		return err
+	}
+	return b.Unlock(abs)
+}
+
 // Open is e.Open if machine is "". Otherwise it locates path in the same way, but connects to the
 // copy of that machine's history. It first fetches what the machine has sent since the last fetch.
 // If the bucket cannot be reached, it prints how old the copy is. part is the part of the history
@@ -305,7 +314,7 @@ func listed(ctx context.Context, e *cli.Env, url string) (*remote.Bucket, []remo
 		return nil, nil, err
 	}
 	if f := e.Getenv(identityEnv); f != "" {
-		if err := b.Unlock(f); err != nil {
+		if err := Unlock(e, b, f); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -250,7 +250,7 @@ func dialed(e *cli.Env, address, identity string) (*remote.Bucket, remote.Place,
 	}
 	b, err := remote.Dial(p)
 	if err == nil && identity != "" {
-		err = b.Unlock(identity)
+		err = machines.Unlock(e, b, identity)
 	}
 	return b, p, err
 }

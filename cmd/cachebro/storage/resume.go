@@ -69,11 +69,12 @@ Otherwise this machine sends under a new id.`,
 			return err
 		}
 		r := resumed{Root: root, Machine: h.Machine.ID, Name: h.Machine.Name, From: h.Machine.Root}
-		if err := importFromBucket(ctx, e, b, place, h, moment, *send, &r); err != nil {
+		sending := importFromBucket(ctx, e, b, place, h, moment, *send, &r)
+		if sending != nil && !errors.Is(sending, daemon.ErrNotSending) {
 			if made {
 				_ = os.Remove(root) // if it is still empty
 			}
-			return err
+			return sending
 		}
 		if *asJSON {
 			err = e.PrintJSON(r)
@@ -86,6 +87,9 @@ Otherwise this machine sends under a new id.`,
 				fmt.Fprintln(e.Stdout, cli.OneLine(r.Note))
 			}
 			fmt.Fprintf(e.Stdout, "cachebro up %s continues from there\n", cli.Arg(root))
+		}
+		if err == nil && sending != nil {
+			return cli.Hintf("cachebro remote add "+cli.Arg(args[0])+" --dir "+cli.Arg(root), "%w", sending)
 		}
 		if err == nil && len(r.Lost) > 0 {
 			return cli.ExitStatus(1)
@@ -173,10 +177,11 @@ func importFromBucket(ctx context.Context, e *cli.Env, b *remote.Bucket, place r
 	if err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
-	if err := fillFrom(ctx, e, place, h, at, send, r); err != nil {
+	err = fillFrom(ctx, e, place, h, at, send, r)
+	if err != nil && !errors.Is(err, daemon.ErrNotSending) {
 		return cli.Hintf(fmt.Sprintf("cachebro restore --at %d --dir %s", r.Seq, cli.Arg(r.Root)), "the history was restored, but not all files: %w", err)
 	}
-	return nil
+	return err
 }
 
 // fillFrom writes the files of root from its imported history.
