@@ -459,7 +459,7 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, listed sto
 		return nil
 	}
 	c := store.Change{Op: store.OpBaseline, Path: p, Stat: st, Time: time.Now().UnixNano(), Target: target}
-	if live {
+	if live && !asLogged(v, st) {
 		c.Op, c.Actor = store.OpOutside, attribution.Outsider // changed while nothing recorded changes
 		if !sv.Mounted() {
 			c.Op = store.OpSeen
@@ -488,14 +488,20 @@ func (s *scanner) counted(isDir bool, st store.Stat) {
 	}
 }
 
-// isCurrent reports whether a path with the stat st still matches its newest version v, and the log
-// has its content.
+// isCurrent reports whether a tracked path with the stat st still matches its newest version v, and
+// the log has its content. A version that was made while the path was ignored does not match,
+// because a search leaves it out.
 func isCurrent(v store.Version, st store.Stat) bool {
-	if v.Seq == 0 || v.Deleted() || v.Foreign {
+	if v.Seq == 0 || v.Deleted() || v.Class != ignore.Tracked {
 		return false
 	}
 	complete := v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG
-	return complete && source.SameContent(v.Stat, st) && v.Stat.Mode == st.Mode
+	return complete && asLogged(v, st)
+}
+
+// asLogged reports whether a path with the stat st has not changed since its newest version v.
+func asLogged(v store.Version, st store.Stat) bool {
+	return !v.Foreign && source.SameContent(v.Stat, st) && v.Stat.Mode == st.Mode
 }
 
 func (s *scanner) add(ctx context.Context, f found) error {

@@ -193,6 +193,9 @@ func (b *bypassBatch) addPresent(p store.Path, v store.Version, live bool, st st
 	if !live && !b.addParent(p) {
 		return
 	}
+	if live && asLogged(v, st) {
+		c.Op = store.OpBaseline
+	}
 	if !live {
 		c.Op = store.OpCreate
 		if isDir(st) {
