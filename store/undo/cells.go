@@ -178,9 +178,13 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 	for _, p := range slices.Sorted(maps.Keys(h.owns)) {
 		h.begin(p)
 	}
-	last := map[string]int{} // index of each plan's last version
-	for i := range vs {
-		last[vs[i].Plan] = i
+	last := map[string]int{} // index of each plan's last version before the next plan began
+	newest := ""
+	for i, v := range vs {
+		if _, begun := last[v.Plan]; v.Plan != "" && (!begun || v.Plan == newest) {
+			newest = v.Plan
+			last[newest] = i
+		}
 	}
 	for i := range vs {
 		h.apply(vs[i])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"testing"
 
 	"cachebro/scripts/testkit/storetest"
@@ -380,5 +381,49 @@ func TestUndoOfModeOfDirectoryBroughtBack(t *testing.T) {
 	c.carry(c.undo(Query{Select: store.Filter{Session: "B"}}))
 	if n := tr.Files["d"]; n == nil || n.Mode != storetest.DirMode {
 		t.Errorf("the directory is %+v", n)
+	}
+}
+
+// The last version of a redo was recorded only while the next undo was being carried out, as under
+// the net. What the redo changed without a version then counted as newer than that undo.
+func TestUndoAfterALateVersionOfARedo(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Mkdir("src", storetest.DirMode), tr.Write("x", "x\n"))
+	c.as("A", "sh", "t1", 10).do(tr.Chmod("src", 0o700), tr.Write("x", "y\n"))
+	first := tr.Clone()
+	c.as("A", "sh", "t2", 11).do(tr.Remove("src"))
+	redo := func() *Draft {
+		t.Helper()
+		d, err := Planner{Store: c.s}.Redo("", false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(d)
+		return d
+	}
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	plan := redo().ID
+	d := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if err := c.s.Journal.Begin(t.Context(), &d.Plan, d.Made); err != nil {
+		t.Fatal(err)
+	}
+	c.as("", "cachebro", "", 99)
+	tr.Plan = plan
+	late := tr.Chmod("x", 0o644)
+	tr.Plan = ""
+	cs, err := tr.Perform(c.s, &d.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late.Op = store.OpWrite
+	c.do(slices.Insert(cs, 1, late)...) // after the directory was made
+	if err := finish(c.s, d); err != nil {
+		t.Fatal(err)
+	}
+	redo()
+	c.carry(c.undo(Query{Select: store.Filter{ToolCall: "t2"}}))
+	if now := tr.Clone(); !maps.Equal(now, first) {
+		t.Fatalf("the tree is\n%swant\n%s", show(now), show(first))
 	}
 }
