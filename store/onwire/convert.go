@@ -71,6 +71,11 @@ func ParseHash(text string) (h store.Hash, err error) {
 	return h, nil
 }
 
+// Conflict converts a path that a plan leaves alone.
+func Conflict(c store.Conflict) wire.Conflict {
+	return wire.Conflict{Path: []byte(c.Path), Why: c.Why, Actor: Actor(c.Actor), Time: Time(c.Time)}
+}
+
 // Actor converts the actor of a version.
 func Actor(a store.Actor) wire.Actor {
 	return wire.Actor{PID: a.PID, UID: a.UID, Comm: a.Comm, Args: a.Args, Session: string(a.Session), Agent: a.Agent,

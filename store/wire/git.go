@@ -1,6 +1,10 @@
 package wire
 
-import "time"
+import (
+	"time"
+
+	"cachebro/store/leaf/gitdir"
+)
 
 // MGitPlan takes a PlanRequest and returns a GitPlan that undoes changes to git's own files.
 const MGitPlan = "git_plan"
@@ -49,7 +53,7 @@ type GitPlan struct {
 }
 
 // GitStep restores one path of a git directory. Do is write, symlink, mkdir,
-// chmod (mode and owner), delete, rmdir or rename.
+// chmod (mode and owner), delete, rmdir, rename or GitUnmake.
 // The content is Content or the saved copy named by Kept. If Here is set, it is the first Size
 // bytes of the present file.
 type GitStep struct {
@@ -65,6 +69,28 @@ type GitStep struct {
 	UID     uint32 `json:"uid"`
 	GID     uint32 `json:"gid"`
 	Now     string `json:"now"` // what must be there before the step: "absent", "dir", "link TARGET", or the hex SHA-256 of the content
+}
+
+// GitUnmake is the step that removes a git directory after the other steps have removed everything
+// in it but objects and files that git can make again.
+const GitUnmake = "unmake"
+
+// UnmadeDirs returns the git directories that steps remove as a whole.
+func UnmadeDirs(steps []GitStep) map[string]bool {
+	dirs := map[string]bool{}
+	for _, s := range steps {
+		if s.Do == GitUnmake {
+			dirs[string(s.Path)] = true
+		}
+	}
+	return dirs
+}
+
+// InUnmade reports whether a step belongs to a git directory that is removed as a whole, or removes
+// the link of a worktree or submodule to its git directory.
+func (s GitStep) InUnmade(unmade map[string]bool) bool {
+	dir, rest, _ := gitdir.Split(string(s.Path))
+	return unmade[dir] || s.Do == "delete" && rest == ""
 }
 
 // GitLost lists the commits that refs of the repositories once named.

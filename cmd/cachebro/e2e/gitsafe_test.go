@@ -198,7 +198,7 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 		t.Errorf("log does not say what became of main:\n%s", p.cb("log", "-n", "1", p.dir))
 	}
 	said := p.cb("undo", "--since", "1m", "--dry-run", "--dir", p.dir)
-	if !strings.Contains(said, "the same undo with --git restores them too") {
+	if !strings.Contains(said, "the same undo with --git undoes that too") {
 		t.Errorf("an undo of files does not say what it leaves:\n%s", said)
 	}
 

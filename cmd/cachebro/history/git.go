@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/store"
 	"cachebro/store/leaf/text"
 	"cachebro/store/undo/gitback"
 	"cachebro/store/wire"
@@ -145,12 +146,15 @@ func filesToo(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 func asPlan(of wire.GitPlan) wire.Plan {
 	p := wire.Plan{Kind: "git", Title: of.Title, Conflicts: of.Conflicts, Lost: of.Lost}
 	for i, s := range of.Steps {
+		if s.Do == wire.GitUnmake {
+			s.Do = store.DoRmdir
+		}
 		p.Steps = append(p.Steps, wire.PlanStep{N: i, Do: s.Do, Path: s.Path, To: s.To, Target: s.Target, Mode: s.Mode, Expect: s.Now})
 	}
 	return p
 }
 
-// gitHint prints that the plan leaves git's own files alone, and the command that restores them too.
+// gitHint prints that the plan leaves git's own files alone, and the command that undoes their changes too.
 // The command gives the number of the action, because after this undo the last action is the undo
 // itself.
 func gitHint(e *cli.Env, w io.Writer, plan wire.Plan) {
@@ -166,7 +170,7 @@ func gitHint(e *cli.Env, w io.Writer, plan wire.Plan) {
 	case plan.Session != "":
 		command = "cachebro undo --session " + cli.Arg(plan.Session) + " --git"
 	}
-	fmt.Fprintln(w, e.Paint().Dim(fmt.Sprintf("git's own files stay as they are (%s); %s restores them too", cli.OneLine(plan.Git), command)))
+	fmt.Fprintln(w, e.Paint().Dim(fmt.Sprintf("git's own files stay as they are (%s); %s undoes that too", cli.OneLine(plan.Git), command)))
 }
 
 func gitLine(p cli.Paint, o wire.GitOp) string {

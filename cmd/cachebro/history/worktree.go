@@ -22,8 +22,10 @@ import (
 // worktree is the directory of a worktree or submodule.
 type worktree string
 
-// worktreesOf returns the worktrees and submodules whose record in git, or whose link to git, a plan would delete.
+// worktreesOf returns the worktrees and submodules whose record in git, or whose link to git, a plan
+// would delete. It omits those of repositories that the plan removes as a whole.
 func worktreesOf(base string, plan wire.GitPlan) (all []worktree) {
+	unmade := wire.UnmadeDirs(plan.Steps)
 	for _, s := range plan.Steps {
 		if s.Do != "delete" {
 			continue
@@ -44,7 +46,11 @@ func worktreesOf(base string, plan wire.GitPlan) (all []worktree) {
 				dir = filepath.Join(filepath.Dir(name), dir)
 			}
 		}
-		if w := worktree(dir); cli.IsDir(dir) && !slices.Contains(all, w) {
+		goes := false // with its repository
+		for repo := range unmade {
+			goes = goes || strings.HasPrefix(gitdir.Outside(dir), filepath.Join(base, repo)+"/")
+		}
+		if w := worktree(dir); cli.IsDir(dir) && !goes && !slices.Contains(all, w) {
 			all = append(all, w)
 		}
 	}

@@ -74,9 +74,10 @@ func (at Place) work() (*work, error) {
 }
 
 // Plan carries out a plan. If a lock cannot be taken, or a file is not as the plan expects, it does
-// nothing. After these checks it calls files, which undoes the changes to the project's own files
-// and to the directories that contain a git directory. If files returns an error, Plan stops,
-// unless goOn returns true for the error.
+// nothing. After these checks it removes the repositories that the plan removes as a whole. Then it
+// calls files, which undoes the changes to the project's own files and to the directories that
+// contain a git directory. If files returns an error, Plan stops, unless goOn returns true for the
+// error.
 func (at Place) Plan(ctx context.Context, p wire.GitPlan, files func() error, goOn func(error) bool) (res Result, filesErr, err error) {
 	w, err := at.work()
 	if err != nil {
@@ -88,6 +89,11 @@ func (at Place) Plan(ctx context.Context, p wire.GitPlan, files func() error, go
 	if err != nil {
 		return w.res, nil, err
 	}
+	unmade := wire.UnmadeDirs(rest)
+	n := 0
+	for ; n < len(rest) && rest[n].InUnmade(unmade); n++ {
+		w.carryOut(ctx, p, len(p.Steps)-len(rest)+n, late[n])
+	}
 	filesErr = files()
 	if filesErr != nil && !goOn(filesErr) {
 		return w.res, filesErr, nil
@@ -97,25 +103,36 @@ func (at Place) Plan(ctx context.Context, p wire.GitPlan, files func() error, go
 			return w.res, filesErr, err
 		}
 	}
-	missing := w.unreachable(ctx, rest)
-	for i := range rest {
-		s := &rest[i]
-		err := ctx.Err()
-		if missing[string(s.Path)] {
-			err = errors.New("the commit that it names is no longer stored")
-		} else if err == nil && late[i] {
-			err = w.expect(ctx, s)
-		}
-		if err == nil {
-			err = w.step(s)
-		}
-		if err != nil {
-			w.res.Failed = append(w.res.Failed, wire.Conflict{Path: s.Path, Why: err.Error()})
+	missing := w.unreachable(ctx, rest[n:])
+	for i := n; i < len(rest); i++ {
+		if missing[string(rest[i].Path)] {
+			w.failed(&rest[i], errors.New("the commit that it names is no longer stored"))
 			continue
 		}
-		w.res.Done = append(w.res.Done, len(p.Steps)-len(rest)+i)
+		w.carryOut(ctx, p, len(p.Steps)-len(rest)+i, late[i])
 	}
 	return w.res, filesErr, ctx.Err()
+}
+
+// carryOut carries out step i of a plan. If late is set, the step's file is not locked yet.
+func (w *work) carryOut(ctx context.Context, p wire.GitPlan, i int, late bool) {
+	s := &p.Steps[i]
+	err := ctx.Err()
+	if err == nil && late {
+		err = w.expect(ctx, s)
+	}
+	if err == nil {
+		err = w.step(s)
+	}
+	if err != nil {
+		w.failed(s, err)
+		return
+	}
+	w.res.Done = append(w.res.Done, i)
+}
+
+func (w *work) failed(s *wire.GitStep, err error) {
+	w.res.Failed = append(w.res.Failed, wire.Conflict{Path: s.Path, Why: err.Error()})
 }
 
 // prepare moves renamed directories back and takes the locks. late holds the steps whose directory
@@ -338,6 +355,8 @@ func (w *work) step(s *wire.GitStep) error {
 		}
 		w.unlock(p) // the lock would keep its directory from being removed
 		return nil
+	case wire.GitUnmake:
+		return w.unmake(p)
 	case "symlink":
 		tmp := temporary(p)
 		_ = w.root.Remove(tmp)
@@ -354,6 +373,26 @@ func (w *work) step(s *wire.GitStep) error {
 		return w.write(p, in, s.Mode, owner{s.UID, s.GID})
 	}
 	return fmt.Errorf("this cachebro does not know the step %q", s.Do)
+}
+
+// unmake removes a git directory in which only objects and files that git can make again are left.
+func (w *work) unmake(dir string) error {
+	err := fs.WalkDir(w.root.FS(), dir, func(p string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		switch rest := strings.TrimPrefix(p, dir+"/"); {
+		case path.Ext(rest) == ".lock":
+			return fmt.Errorf("%s: %w", p, ErrLocked)
+		case gitdir.KindOf(rest) == gitdir.State:
+			return fmt.Errorf("it holds %s, which this undo does not remove", rest)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return w.root.RemoveAll(dir)
 }
 
 // setRights sets the mode and the owner that a step gives to a path.

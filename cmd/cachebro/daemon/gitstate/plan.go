@@ -272,7 +272,7 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 	since := int64(0)
 	seen := map[string]bool{}
 	dirs := map[string]bool{}
-	unmade := map[string]bool{}    // repositories that the operations made, to which no objects have to return
+	unmade := map[string]bool{}    // repositories that the operations made
 	unsaved := map[string]string{} // by directory of objects: what of them is not saved
 	for _, r := range h.rows {
 		if has[r] && r.Was == spool.WasObjects && r.Why != "" {
@@ -285,16 +285,22 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 		since = cmp.Or(since, r.Time)
 		c := h.changeOf(r, has)
 		dirs[c.dir] = true
-		if c.rest == "HEAD" && c.before.kind == absent && c.conflict == nil {
+		if c.rest == "HEAD" && c.before.kind == absent {
 			unmade[c.dir] = true
 		}
 		if c.before.kind != objects && !h.same(c.path, c.before, c.now) && !h.othersMade(c, has) {
 			changes = append(changes, c)
 		}
 	}
-	maps.DeleteFunc(dirs, func(dir string, _ bool) bool { return unmade[dir] })
+	maps.DeleteFunc(dirs, func(dir string, _ bool) bool { return unmade[dir] }) // no objects have to return
 	h.markMovedAway(changes, has)
 	h.leaveWorktrees(changes)
+	for _, repo := range slices.Sorted(maps.Keys(unmade)) {
+		if x := h.usedSince(repo, changes, has); x != nil {
+			out.Conflicts = append(out.Conflicts, onwire.Conflict(*x))
+			changes = slices.DeleteFunc(changes, func(c *change) bool { return within(c.dir, repo) })
+		}
+	}
 	if at := onwire.Time(since - int64(time.Second)); out.Since.IsZero() || at.Before(out.Since) {
 		out.Since = at
 	}
@@ -313,11 +319,14 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 		}
 		switch {
 		case why != nil:
-			out.Conflicts = append(out.Conflicts, wire.Conflict{Path: []byte(why.Path), Why: why.Why, Actor: onwire.Actor(why.Actor), Time: onwire.Time(why.Time)})
+			out.Conflicts = append(out.Conflicts, onwire.Conflict(*why))
 		case c.before.kind == lost:
 			out.Lost = append(out.Lost, wire.Conflict{Path: []byte(c.path), Why: cmp.Or(c.before.why, "its content was not saved")})
 		default:
 			out.Steps = append(out.Steps, h.steps(c)...)
+			if c.rest == "HEAD" && unmade[c.dir] {
+				out.Steps = append(out.Steps, wire.GitStep{Do: wire.GitUnmake, Path: []byte(c.dir)})
+			}
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(unsaved)) {
@@ -325,6 +334,32 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 	}
 	out.Steps = ordered(out.Steps)
 	return out, nil
+}
+
+// within reports whether a git directory is repo or belongs to one of its submodules.
+func within(dir, repo string) bool { return dir == repo || strings.HasPrefix(dir, repo+"/") }
+
+// usedSince returns the conflict if a repository that the chosen rows made has since been changed by
+// others. Then it stays whole, because a part of it would be a broken repository.
+func (h *history) usedSince(repo string, changes []*change, has map[*row]bool) *store.Conflict {
+	stays := func(rest, why string, by store.Actor, at int64) *store.Conflict {
+		return &store.Conflict{Path: store.Path(repo), Why: "this new repository stays as it is, because of " + rest + ": " + why, Actor: by, Time: at}
+	}
+	for _, c := range changes {
+		if x := c.conflict; x != nil && within(c.dir, repo) {
+			return stays(c.rest, x.Why, x.Actor, x.Time)
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(h.chains)) {
+		in, rest, _ := gitdir.Split(p)
+		chain := h.chains[p]
+		chosen := slices.ContainsFunc(chain, func(r *row) bool { return has[r] })
+		if kind := h.now(p).kind; within(in, repo) && !chosen && kind != absent && kind != dir {
+			last := chain[len(chain)-1]
+			return stays(rest, "changed since", last.Actor, last.lastChange())
+		}
+	}
+	return nil
 }
 
 // changeOf compares the state of a path before its first chosen row with its present state. A later
@@ -496,32 +531,36 @@ func (h *history) steps(c *change) (all []wire.GitStep) {
 	return append(all, st)
 }
 
-// ordered sorts the steps by their dependencies. Steps that remove obstacles come first. HEAD comes
-// last, so that git does not treat a half-restored directory as a repository.
+// ordered sorts the steps by their dependencies. Those of repositories that are removed come right
+// after the renames. Of the others, steps that remove obstacles come first. HEAD comes last, so that
+// git does not treat a half-restored directory as a repository.
 func ordered(steps []wire.GitStep) []wire.GitStep {
+	unmade := wire.UnmadeDirs(steps)
 	rank := func(s wire.GitStep) int {
 		base := path.Base(string(s.Path))
 		switch {
 		case s.Do == "rename":
 			return 0
+		case s.InUnmade(unmade):
+			return 1 + max(0, slices.Index([]string{"delete", "rmdir", wire.GitUnmake}, s.Do))
 		case s.Do == "delete":
-			return 1
+			return 4
 		case s.Do == "rmdir":
-			return 2
-		case s.Do == "mkdir" || s.Do == "chmod":
-			return 3
-		case base == "HEAD":
-			return 6
-		case base == "index":
 			return 5
+		case s.Do == "mkdir" || s.Do == "chmod":
+			return 6
+		case base == "HEAD":
+			return 9
+		case base == "index":
+			return 8
 		}
-		return 4
+		return 7
 	}
 	slices.SortStableFunc(steps, func(a, b wire.GitStep) int {
 		if c := cmp.Compare(rank(a), rank(b)); c != 0 {
 			return c
 		}
-		if a.Do == "rmdir" {
+		if a.Do == "rmdir" || a.Do == wire.GitUnmake {
 			return cmp.Compare(string(b.Path), string(a.Path))
 		}
 		return cmp.Compare(string(a.Path), string(b.Path))

@@ -592,7 +592,7 @@ func planOut(p *store.Plan) wire.Plan {
 func conflictsOut(cs []store.Conflict) []wire.Conflict {
 	var out []wire.Conflict
 	for _, c := range cs {
-		out = append(out, wire.Conflict{Path: []byte(c.Path), Why: c.Why, Actor: onwire.Actor(c.Actor), Time: onwire.Time(c.Time)})
+		out = append(out, onwire.Conflict(c))
 	}
 	return out
 }
