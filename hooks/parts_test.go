@@ -78,16 +78,19 @@ func TestParts(t *testing.T) {
 		{"nl a", numberedLines(a, 1), "cachebro: a", "a 1+40 #1"},
 		{"nl -ba a | sed -n '11,40p'", numberedLines(a[strings.Index(a, "a: line 11"):], 11), "cachebro: a", "a 11+30 #1"},
 		{"cat -n a 2>&1 | head -30 && cat b", numberedLines(a[:strings.Index(a, "a: line 31")], 1) + b, "cachebro: a\ncachebro: b", "a 1+30 #1, b 1+40 #2"},
-		{"cat open a", "no end" + a, "no end" + a, "open 1+1 #1, a 1+40 #2"}, // our sentence would look like the rest of the line
+		{"cat a open", a + "no end", "cachebro: a\nno end", "a 1+40 #1, open 1+1 #2"},
+		{"cat a open && true", a + "no end", "cachebro: a\nno end", "a 1+40 #1, open 1+1 #2"},
 		{"cat new a", fresh + a, fresh + "cachebro: a", "new 1+40 #1, a 1+40 #2"},
 		{"cat a && git status", a + "on main\nclean\n", "cachebro: a\non main\nclean", "a 1+40 #1"},
 		{"wc -l a && cat a", "40 a\n" + a, "40 a\ncachebro: a", "a 1+40 #2"},
 		{"cat b; ls; pwd; tail -35 a", b + "x\ny\n" + a[strings.Index(a, "a: line 6"):], "cachebro: b\nx\ny\ncachebro: a", "b 1+40 #1, a 6+35 #4"},
 		{"cd sub && cat ../a && cat ../b", a + b, "cachebro: a\ncachebro: b", "a 1+40 #1, b 1+40 #2"},
-		// These are left alone: another text, two gaps, no file shown, or no certainty that the
-		// command succeeded.
+		// These are left alone: another text, two gaps, no file shown, a line of two files, or no
+		// certainty that the command succeeded.
 		{"cat a b", a + strings.Replace(b, "line 7", "line x", 1), "", ""},
 		{"ls; cat a; ls", a, "", ""},
+		{"cat open a", "no end" + a, "", ""}, // both would count as shown, but no line of the output is a line of open or the first one of a
+		{"cat open && ls", "no endx\n", "", ""},
 		{"cat a b", b + a, "", ""},
 		{"wc -l a && cat a", "40 a" + a, "", ""},
 		{"cat a || cat b", a, "", ""},

@@ -137,6 +137,23 @@ func printedBy(parts []shell.Part, stdout, cwd string) ([]piece, bool) {
 	return pieces, ok && strings.TrimLeft(stdout, "\r\n") == stdout
 }
 
+// sharesLine reports whether a line of the output is made of texts of two parts, because the first
+// file has no newline at its end. The reader then sees the last line of the one and the first line of
+// the other only as parts of that line.
+func sharesLine(pieces []piece) bool {
+	open := false
+	for _, p := range pieces {
+		if p.printed == "" {
+			continue
+		}
+		if open {
+			return true
+		}
+		open = !strings.HasSuffix(p.printed, "\n")
+	}
+	return false
+}
+
 func trimEnd(s string) string { return strings.TrimRight(s, " \t\r\n") }
 
 // partsResult shortens the parts of a command's output.
@@ -149,7 +166,7 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 		return answer{}
 	}
 	pieces, ok := printedBy(parts, stdout, c.cwd)
-	if !ok {
+	if !ok || sharesLine(pieces) {
 		return answer{}
 	}
 	last := len(pieces) - 1 // becomes the last piece that printed anything but white space
@@ -163,9 +180,6 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 		if i == last {
 			p.raw = trimEnd(p.raw) // as the client delivers it
 		}
-		// After a text without a newline at its end, our sentence would look like the rest of that
-		// line.
-		atLine := out.Len() == 0 || strings.HasSuffix(out.String(), "\n")
 		if path, ok := c.shownFile(p); ok {
 			losses := ""
 			if !asked { // only the first request reports them, and nothing else would
@@ -175,7 +189,7 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 			if err != nil {
 				return answer{}
 			}
-			if new != "" && len(new) < len(text) && atLine && !c.refuses(formShell) {
+			if new != "" && len(new) < len(text) && !c.refuses(formShell) {
 				text, shortened = new, true
 			}
 		}
