@@ -118,7 +118,7 @@ func (s *session) runUnmounted(ctx context.Context, why error, f mounting.MountF
 	m, err := mounting.PlanMount(s.Env, dir, f)
 	if err == nil && !m.Already {
 		s.plan = m
-		fmt.Fprintf(s.Stderr, "note: only this command sees the mount, because %s\n", cli.OneLine(why.Error()))
+		fmt.Fprintf(s.Stderr, "note: the project is mounted for this command alone if possible, because %s\n", cli.OneLine(why.Error()))
 		began, err := s.runPrivate(ctx)
 		if began {
 			return err

@@ -145,7 +145,7 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	}
 	s.server, err = fusefs.Mount(opt)
 	if err != nil {
-		return s, fmt.Errorf("mount %s: %w", c.Mountpoint, err)
+		return s, err
 	}
 	s.edge = newEdge(s)
 	s.fdClient.device(s.server.Device())
