@@ -63,6 +63,14 @@ func (c *scene) dead() bool {
 	return errors.Is(syscall.Statfs(c.root, &st), syscall.ENOTCONN)
 }
 
+// isMountpoint reports whether something is mounted on the project's root. mountd may be serving it
+// before a new daemon knows of it.
+func (c *scene) isMountpoint() bool {
+	var root, parent syscall.Stat_t
+	err := errors.Join(syscall.Stat(c.root, &root), syscall.Stat(filepath.Dir(c.root), &parent))
+	return err != nil || root.Dev != parent.Dev
+}
+
 // deadText returns a text that tells the model why every access to the project fails, and how to
 // repair the mount.
 func (c *call) deadText(ctx context.Context) string {

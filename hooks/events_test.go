@@ -225,6 +225,21 @@ func TestSessionStart(t *testing.T) {
 	}
 }
 
+// With a prompt, the user learns that nothing is saved any more.
+func TestPromptTellsOfTrouble(t *testing.T) {
+	for want, a := range map[string]wire.SessionAnswer{
+		`"systemMessage":" cachebro  capture stopped: the disk is full · cachebro status"`: {Mounted: true, Trouble: "capture stopped: the disk is full"},
+		`"systemMessage":" cachebro  no longer mounted: `:                                  {MountEnded: true},
+	} {
+		p := newProject(t)
+		p.serve(answers{wire.MSession: func(*wire.Request) (any, []byte, error) { return a, nil, nil }})
+		got := p.run(`{"session_id":"s1","cwd":"PROJ","hook_event_name":"UserPromptSubmit","prompt":"go on"}`).stdout
+		if !strings.Contains(got, want) {
+			t.Errorf("%+v: %s", a, got)
+		}
+	}
+}
+
 func TestStop(t *testing.T) {
 	p := newProject(t)
 	var modified atomic.Int64

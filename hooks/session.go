@@ -16,8 +16,11 @@ func sessionStart(ctx context.Context, c *call) answer {
 		return answer{}
 	}
 	a := answer{out: output{quiet: true}}
-	if !known.Mounted {
+	switch {
+	case !known.Mounted:
 		a.out.message = c.mount(ctx)
+	case known.Trouble != "":
+		a.out.message = troubleLine(known.Trouble)
 	}
 	if c.source != "compact" {
 		return a

@@ -16,8 +16,16 @@ const notMountedLine = " cachebro  not mounted: shell changes cannot be undone; 
 // mountedLine says that the session's start mounted the project.
 const mountedLine = " cachebro  mounted: every change is kept from now on · undo: cachebro undo · unmount: cachebro down"
 
+// endedLine says that the project is not mounted any more.
+const endedLine = " cachebro  no longer mounted: changes are not recorded as they happen · cachebro mount"
+
 // deadLine says that every process that could have repaired the mount was killed.
 const deadLine = " cachebro  the mount is dead because the processes that served it were killed · cachebro mount"
+
+// troubleLine says why changes are not saved at present.
+func troubleLine(why string) string {
+	return " cachebro  " + cutText(clean(why), 200) + " · cachebro status"
+}
 
 // maxListed is how many files the recovery block names. The others are counted.
 const maxListed = 40

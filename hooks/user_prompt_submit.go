@@ -35,6 +35,12 @@ func userPromptSubmit(ctx context.Context, c *call) answer {
 	}
 	news = comments + news
 	a := answer{}
+	switch {
+	case known.Trouble != "":
+		a.out.message = troubleLine(known.Trouble)
+	case known.MountEnded && !c.isMountpoint():
+		a.out.message = endedLine
+	}
 	if len(ids) > 0 {
 		a.sent = func() { c.delivered(ids) }
 	}

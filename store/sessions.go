@@ -28,6 +28,7 @@ type Session struct {
 	StartSeq   uint64    `cbor:"12,keyasint,omitempty"` // newest version when the session began
 	Branch     string    `cbor:"13,keyasint,omitempty"`
 	Told       uint64    `cbor:"14,keyasint,omitempty"` // newest version when the session was last shown what others changed
+	Mounted    bool      `cbor:"15,keyasint,omitempty"` // something was mounted at an event, and the session was not told since that it is gone
 }
 
 // Prompt is one message of the user within a session.

@@ -194,6 +194,10 @@ type SharedCall struct {
 // SessionAnswer reports the session's state.
 type SessionAnswer struct {
 	Mounted bool `json:"mounted"`
+	// MountEnded is set in the answer to the first prompt after a mount that the session knew is gone.
+	MountEnded bool `json:"mount_ended,omitempty"`
+	// Trouble says why changes are not saved at present, although something is mounted; "": they are.
+	Trouble string `json:"trouble,omitempty"`
 	// TellOrigin asks the client to send an event "origin" that says whether the user typed the
 	// prompt.
 	TellOrigin bool `json:"tell_origin,omitempty"`

@@ -68,15 +68,17 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request, e wire.Se
 	if e.Event == "end" || strings.HasSuffix(e.Event, "stop") { // the main loop's turn ends, or an agent's
 		ss.Attribution.EndCalls(id, e.Agent, now)
 	}
-	var news []wire.News
 	reader := store.Reader{Session: id, Agent: e.Agent}
+	a := wire.SessionAnswer{Mounted: ss.Survey.Mounted(), Trouble: ss.Survey.Trouble()}
+	s.Mounted = s.Mounted || a.Mounted
 	if e.Event == "prompt" && !e.Checked && !e.Beside && e.Agent == "" {
+		a.MountEnded = s.Mounted && !a.Mounted
+		s.Mounted = a.Mounted
 		ss.Ingest.WaitHead(ctx, ingest.FreshWait)
 		head := ss.Store.Seq() // read before News, so that later changes are reported next time
-		news = ss.Reads.News(ctx, reader, s.StartSeq, max(s.Told, s.StartSeq))
+		a.News = ss.Reads.News(ctx, reader, s.StartSeq, max(s.Told, s.StartSeq))
 		s.Told = head
 	}
-	a := wire.SessionAnswer{Mounted: ss.Survey.Mounted(), News: news}
 	if !hint || !known {
 		if err := ss.Store.Sessions.Put(s); err != nil {
 			ss.Log.Warn("session", "err", err) // the disk may be full, but epochs must be passed on

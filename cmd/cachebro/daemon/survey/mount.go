@@ -174,6 +174,19 @@ func (m *mount) Mounted() bool {
 	return ok
 }
 
+// Trouble says why changes are not saved at present, although something is mounted, or returns "".
+func (s *Survey) Trouble() string {
+	mounted, _, beat := s.MountState()
+	if mounted && beat.Capture.State == "stopped" {
+		return "capture stopped: " + beat.Capture.Reason
+	}
+	ok, reason := s.Ingest.Health()
+	if mounted && !ok {
+		return "store: " + reason
+	}
+	return ""
+}
+
 // unmountedUntil returns the end of the last period without a mount, 0 if that is not known.
 func (m *mount) unmountedUntil() int64 {
 	m.mu.Lock()
