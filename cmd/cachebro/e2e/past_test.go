@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand"
 	"os"
 	"os/exec"
@@ -291,6 +292,30 @@ func TestPastOfWhatWasPurged(t *testing.T) {
 	}
 	if b, err := os.ReadFile(filepath.Join(moment, "a.txt")); err != nil || string(b) != "b\n" {
 		t.Errorf("a.txt: %q, %v", b, err)
+	}
+}
+
+// The next mount used to record a purged content again if its file still had it.
+func TestPurgedStaysPurged(t *testing.T) {
+	p := newProject(t, map[string]string{"keys/a": "secret\n", "b": "b\n"})
+	p.mount()
+	p.scanned()
+	p.write("keys/c", "secret, too\n")
+	p.cb("store", "purge", "--yes", p.path("keys"))
+	p.unmount()
+	p.write("b", "changed meanwhile\n")
+	p.mount()
+	p.scanned()
+	contents := map[string]bool{}
+	for _, e := range p.log("", "--baselines") {
+		contents[e.name()] = contents[e.name()] || e.Hash != ""
+	}
+	if want := map[string]bool{"keys": false, "keys/a": false, "keys/c": false, "b": true}; !maps.Equal(contents, want) {
+		t.Errorf("has a content: %v, want %v", contents, want)
+	}
+	p.write("keys/a", "no secret\n")
+	if got := p.cb("show", p.path("keys/a")); got != "no secret\n" {
+		t.Errorf("what is written after the purge: %q", got)
 	}
 }
 

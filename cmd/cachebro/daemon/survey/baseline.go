@@ -489,13 +489,14 @@ func (s *scanner) counted(isDir bool, st store.Stat) {
 }
 
 // isCurrent reports whether a tracked path with the stat st still matches its newest version v, and
-// the log has its content. A version that was made while the path was ignored does not match,
-// because a search leaves it out.
+// the log has its content or must not have it. A version that was made while the path was ignored does
+// not match, because a search leaves it out.
 func isCurrent(v store.Version, st store.Stat) bool {
 	if v.Seq == 0 || v.Deleted() || v.Class != ignore.Tracked {
 		return false
 	}
-	complete := v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG
+	excluded := v.NoContent == "too large" || v.NoContent == store.NoContentPurged
+	complete := v.Blob != (store.Hash{}) || excluded || st.Mode&syscall.S_IFMT != syscall.S_IFREG
 	return complete && asLogged(v, st)
 }
 
