@@ -17,8 +17,9 @@ var (
 	ErrLocked = db.ErrLocked
 	// ErrDamaged means that a file or record of the store cannot be read.
 	ErrDamaged = db.ErrDamaged
-	// ErrNewer means that a later version of the program wrote the store.
-	ErrNewer = errors.New("the store was written by a newer version of cachebro")
+	// ErrNewer means that a later version of the program wrote the store, an exported file or an object
+	// in a bucket.
+	ErrNewer = errors.New("written by a newer version of cachebro")
 	// ErrNoSpace means that the store's file system has too little free space (see
 	// Options.MinFree). Nothing was written.
 	ErrNoSpace = space.ErrFull
@@ -40,7 +41,7 @@ var (
 var hints = map[error]string{
 	ErrLocked:   "another cachebro daemon owns it: cachebro status",
 	ErrDamaged:  "check and repair it: cachebro store fsck",
-	ErrNewer:    "use that version of cachebro, or move the state directory away to start afresh",
+	ErrNewer:    "use that version of cachebro",
 	ErrNoSpace:  "free some space on the disk of the history; cachebro store prune needs some itself",
 	ErrPruned:   "cachebro log shows which versions still have content",
 	unix.EFBIG:  "the limit on file sizes is too low: ulimit -f unlimited",

@@ -266,11 +266,8 @@ func hint(err error) string {
 	if h := remote.Hint(err); h != "" {
 		return h
 	}
-	switch {
-	case errors.Is(err, remote.ErrTaken):
+	if errors.Is(err, remote.ErrTaken) {
 		return "the unsent history is still on this machine; cachebro remote add sends it under a new id"
-	case errors.Is(err, store.ErrNewer):
-		return "use that version of cachebro"
 	}
 	return store.Hint(err)
 }
