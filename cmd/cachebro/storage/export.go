@@ -62,6 +62,9 @@ owner can read it. cachebro store import reads it.`,
 			x.Totals, err = receive(ctx, c, count(f))
 			return err
 		})
+		if errors.Is(err, errOtherFile) {
+			return cli.Hintf("cachebro store export - >"+cli.Arg(args[0]), "%s is not a regular file", cli.Quote(args[0]))
+		}
 		if errors.Is(err, os.ErrExist) {
 			return cli.Hintf("cachebro store export --force "+cli.Arg(args[0]), "%s exists already", cli.Quote(args[0]))
 		}
@@ -116,9 +119,17 @@ func receive(ctx context.Context, c *wire.Client, w io.Writer) (wire.Totals, err
 	return a, err
 }
 
+// errOtherFile means that there is a device, a pipe, a directory or a symlink, which a new file would
+// replace instead of writing into it.
+var errOtherFile = errors.New("not a regular file")
+
 // newFile creates a file at path with the content that fill writes. On failure it leaves no file.
 func newFile(path string, replace bool, fill func(*os.File) error) error {
-	if _, err := os.Lstat(path); err == nil && !replace {
+	st, err := os.Lstat(path)
+	switch {
+	case err == nil && !st.Mode().IsRegular():
+		return errOtherFile
+	case err == nil && !replace:
 		return os.ErrExist
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".cachebro-*")
