@@ -53,6 +53,8 @@ type Bucket struct {
 	keys  *keySource
 	creds *credentials.Credentials // made from keys
 	ids   []age.Identity           // decrypt encrypted data
+
+	pageWithin time.Duration // how long a page of a listing may take
 }
 
 // Dial prepares a Bucket. Credentials are looked up at the first request, and again after the
@@ -98,7 +100,7 @@ func Dial(p Place) (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Bucket{place: p, core: *core, keys: keys, creds: creds}, nil
+	return &Bucket{place: p, core: *core, keys: keys, creds: creds, pageWithin: 2 * patience}, nil
 }
 
 // stamp is the server's metadata of an object.

@@ -33,9 +33,9 @@ func (b *Bucket) list(ctx context.Context, do func(object) error) (foreign int, 
 
 // listBelow is like list, but only for the objects in one directory.
 func (b *Bucket) listBelow(ctx context.Context, dir string, do func(object) error) (foreign int, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	late := time.AfterFunc(2*patience, cancel) // per page
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := time.AfterFunc(b.pageWithin, func() { cancel(errLate) }) // per page
 	defer late.Stop()
 	prefix := ""
 	if b.place.Prefix != "" {
@@ -43,10 +43,13 @@ func (b *Bucket) listBelow(ctx context.Context, dir string, do func(object) erro
 	}
 	n := 0
 	for o := range b.core.ListObjectsIter(ctx, b.place.Bucket, minio.ListObjectsOptions{Prefix: prefix + dir, Recursive: true}) {
+		if o.Err != nil && errors.Is(context.Cause(ctx), errLate) {
+			o.Err = errLate
+		}
 		if o.Err != nil {
 			return foreign, b.failed("list", cmp.Or(prefix, "the bucket"), o.Err)
 		}
-		late.Reset(2 * patience)
+		late.Reset(b.pageWithin)
 		n++
 		if n > maxListed {
 			return foreign, fmt.Errorf("%w: the listing has no end", ErrForged)
@@ -65,8 +68,12 @@ func (b *Bucket) listBelow(ctx context.Context, dir string, do func(object) erro
 			return foreign, err
 		}
 	}
-	return foreign, ctx.Err()
+	return foreign, context.Cause(ctx)
 }
+
+// errLate means that a listing did not continue in time. It is not an error of a context, because
+// such an error means that the caller has ended the request.
+var errLate = errors.New("the server does not continue its answer")
 
 // objectOf parses a key. It returns false if the key does not belong to this package.
 func objectOf(key string) (o object, ok bool) {

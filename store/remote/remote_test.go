@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand"
@@ -443,6 +444,30 @@ func TestEndlessAnswer(t *testing.T) {
 	}
 	if _, err := b.Machines(t.Context()); !errors.Is(err, ErrForged) {
 		t.Error(err)
+	}
+}
+
+// If the answer to a listing does not end, the error used to be that of a context, and the command
+// said that it was interrupted.
+func TestListingThatStalls(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "<ListBucketResult>")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer srv.Close()
+	b, err := Dial(Place{Bucket: "stalled", Endpoint: srv.URL, PathStyle: true, Region: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.pageWithin = time.Millisecond
+	if _, _, err := b.Heads(t.Context()); !errors.Is(err, errLate) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := b.Heads(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled by the caller: %v", err)
 	}
 }
 
