@@ -13,8 +13,9 @@ import (
 // Apply therefore waits a few milliseconds at most.
 const chunk = 200
 
-// References calls add with each content that the log or an open plan refers to.
-func (s *Store) References(ctx context.Context, add func(Hash)) error {
+// References calls add with each content that the log or an open plan refers to. If purged is not nil,
+// References leaves out contents that an open plan would write to the paths for which it returns true.
+func (s *Store) References(ctx context.Context, purged func(Path) bool, add func(Hash)) error {
 	n := 0
 	err := s.Each(func(v Version) bool {
 		add(v.Blob)
@@ -28,7 +29,9 @@ func (s *Store) References(ctx context.Context, add func(Hash)) error {
 	open, err := s.Journal.Open()
 	for _, p := range open {
 		for _, st := range p.Steps {
-			add(st.Blob)
+			if purged == nil || !purged(st.Path) {
+				add(st.Blob)
+			}
 		}
 	}
 	return err

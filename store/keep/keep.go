@@ -105,14 +105,15 @@ func (k *Keeper) drop(ctx context.Context, seqs []uint64, r *Report) error {
 	if err != nil {
 		return fmt.Errorf("prune: %w", err)
 	}
-	swept, err := k.sweep(ctx, content.WasteShared)
+	swept, err := k.sweep(ctx, content.WasteShared, nil)
 	r.add(swept)
 	return err
 }
 
-// sweep deletes unreferenced contents. The caller holds the lock of the contents.
-func (k *Keeper) sweep(ctx context.Context, which content.Waste) (content.Report, error) {
-	return k.contents.Sweep(ctx, which, func(add func(content.Hash)) error { return k.s.References(ctx, add) })
+// sweep deletes unreferenced contents. For purged, see store.References. The caller holds the lock of
+// the contents.
+func (k *Keeper) sweep(ctx context.Context, which content.Waste, purged func(store.Path) bool) (content.Report, error) {
+	return k.contents.Sweep(ctx, which, func(add func(content.Hash)) error { return k.s.References(ctx, purged, add) })
 }
 
 // liveHashes returns the present contents of all paths.

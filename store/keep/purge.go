@@ -30,7 +30,7 @@ type Purged struct {
 }
 
 // Purge removes from the store the contents of all versions of a path and its subtree, including
-// the newest. Deltas against them are stored again without them, and the files that held them are
+// the newest, also if an unfinished plan would write them there. Deltas against them are stored again without them, and the files that held them are
 // rewritten. The versions stay in the log without content. The stores of siblings are not changed.
 // This store then never adopts a pack file again, because the file could bring the content back.
 func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
@@ -72,6 +72,17 @@ func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 	}); err != nil {
 		return p, err
 	}
+	open, err := k.s.Journal.Open()
+	if err != nil {
+		return p, err
+	}
+	for _, plan := range open {
+		for _, st := range plan.Steps {
+			if mine[st.Blob] && !st.Path.Inside(path) && !slices.Contains(p.Elsewhere, st.Path) {
+				p.Elsewhere = append(p.Elsewhere, st.Path)
+			}
+		}
+	}
 	if err := k.contents.StandAlone(); err != nil {
 		return p, err
 	}
@@ -79,7 +90,8 @@ func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 	if err != nil {
 		return p, fmt.Errorf("purge: %w", err)
 	}
-	r, err := k.sweep(ctx, content.WasteAny) // no frame may hold a byte of the content
+	inPath := func(p store.Path) bool { return p.Inside(path) }
+	r, err := k.sweep(ctx, content.WasteAny, inPath) // no frame may hold a byte of the content
 	p.Blobs, p.Bytes = r.Blobs, r.Bytes
 	if err == nil {
 		p.Waste, err = k.contents.PurgeWaste(ctx)

@@ -180,6 +180,39 @@ func TestPurge(t *testing.T) {
 	}
 }
 
+// A plan that nobody has finished, such as that of an undo that was killed at its question, used to
+// keep purged contents in the store.
+func TestPurgeDuringAPlan(t *testing.T) {
+	s := fresh(t)
+	secret := "SECRET-x9-KEY" + string(noise(rand.New(rand.NewPCG(3, 3)), 1))
+	apply(t, s, file(OpWrite, ".env", secret), file(OpWrite, ".env", "clean"), file(OpWrite, "other", "of the plan, too"))
+	first, err := s.Version(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := s.Version(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, file(OpWrite, "other", "changed"))
+	p := &store.Plan{Kind: store.PlanUndo, Steps: []store.Step{{Do: store.DoWrite, Path: ".env", Blob: first.Blob}, {Do: store.DoWrite, Path: "other", Blob: other.Blob}}}
+	if err := s.Journal.Begin(t.Context(), p, nil); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := s.Purge(t.Context(), ".env"); err != nil || p.Blobs != 2 || len(p.Elsewhere) > 0 {
+		t.Errorf("purge: %+v, %v", p, err)
+	}
+	if hits := grepDir(t, s.Dir(), "SECRET-x9-KEY"); len(hits) > 0 {
+		t.Errorf("the secret is still in %v", hits)
+	}
+	if !s.Has(other.Blob) {
+		t.Error("the plan has lost a content that was not purged")
+	}
+	if p, err := s.Purge(t.Context(), "elsewhere"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("purge of nothing: %+v, %v", p, err)
+	}
+}
+
 // steps is a context that is cancelled after a number of calls of Err.
 type steps struct {
 	context.Context

@@ -266,7 +266,7 @@ func TestImportIsPacked(t *testing.T) {
 	if _, err := s.DropContents(t.Context(), old, "pruned"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Contents().Sweep(t.Context(), content.WasteShared, func(add func(store.Hash)) error { return s.References(t.Context(), add) })
+	_, err = s.Contents().Sweep(t.Context(), content.WasteShared, func(add func(store.Hash)) error { return s.References(t.Context(), nil, add) })
 	if err = errors.Join(err, packed(t.Context(), s)); err != nil {
 		t.Fatal(err)
 	}
