@@ -58,7 +58,7 @@ func (td *Tidy) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	if names, err := os.ReadDir(kept); err == nil && len(names) > 0 {
 		unreached = append(unreached, "what git removed and cachebro undo --git may need, such as objects with the content; to delete all of it: rm -r "+onwire.ShellName(store.Path(kept)))
 	}
-	r.Unreached = append(append(unreached, r.Unreached...), "command lines, prompts and notes that mention it",
+	r.Unreached = append(append(unreached, r.Unreached...), "command lines, prompts, notes, comments and reports of lost updates that mention it",
 		"exports, and copies in a remote, that were made before")
 	return r, nil
 }
