@@ -85,11 +85,23 @@ func (f *Finder) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAns
 }
 
 // addNotSearched names the files in a query's scope that no search shows: those that look like secrets,
-// and a path that git ignores. Otherwise it would seem that they do not contain the pattern.
+// and a path that git ignores or that is no file or directory. Otherwise it would seem that they do not
+// contain the pattern.
 func (f *Finder) addNotSearched(ctx context.Context, sq search.Query, a *wire.SearchAnswer) {
 	a.NotSearched = search.NotSearched(a.NotSearched, "secret", f.Answers.Secrets(sq.Admits))
-	if p := store.Path(sq.Path); p != "" && f.Source.ClassNow(ctx, p) != ignore.Tracked {
+	p := store.Path(sq.Path)
+	if p == "" {
+		return
+	}
+	st, err := f.Source.Lstat(ctx, p)
+	kind := st.Mode & syscall.S_IFMT
+	switch {
+	case f.Source.ClassNow(ctx, p) != ignore.Tracked:
 		a.NotSearched = search.NotSearched(a.NotSearched, "ignored", []store.Path{p})
+	case err == nil && kind == syscall.S_IFLNK:
+		a.NotSearched = search.NotSearched(a.NotSearched, "link that leads to no file of the project", []store.Path{p})
+	case err == nil && kind != syscall.S_IFREG && kind != syscall.S_IFDIR:
+		a.NotSearched = search.NotSearched(a.NotSearched, "not a file", []store.Path{p})
 	}
 }
 
@@ -106,7 +118,7 @@ func (f *Finder) searchQuery(ctx context.Context, q wire.SearchQuery) (search.Qu
 	if err != nil {
 		return sq, err
 	}
-	sq.Path = string(p)
+	sq.Path = string(f.Source.Resolved(ctx, p))
 	if err := search.Check(sq); err != nil {
 		text, hint, _ := strings.Cut(err.Error(), "; hint: ")
 		return sq, wire.Errorf(wire.ErrBadRequest, hint, "%s", text)

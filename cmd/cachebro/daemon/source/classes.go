@@ -76,15 +76,20 @@ func (s *Source) Class(ctx context.Context, p store.Path) store.Class {
 	return s.classes.class(dir.File, string(p), false)
 }
 
-// ClassNow returns the class of a path that may be a directory.
+// ClassNow returns the class of a path that may be a directory, by the present rules.
 func (s *Source) ClassNow(ctx context.Context, p store.Path) store.Class {
 	dir, err := s.Acquire(ctx)
 	if err != nil {
 		return ignore.Tracked
 	}
 	defer s.Release(dir)
+	m, err := s.Rules(dir)
+	if err != nil {
+		return ignore.Tracked
+	}
+	defer m.Close()
 	st, _, err := LstatBeneath(dir.File, string(p))
-	return s.classes.class(dir.File, string(p), err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFDIR)
+	return m.Class(string(p), err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFDIR)
 }
 
 // Excluded reports whether no versions of a path are stored.

@@ -259,6 +259,30 @@ func (s *Source) RealName(ctx context.Context, f *os.File) (store.Path, bool) {
 	return store.Path(rel), ok
 }
 
+// Resolved returns the path of the file or directory that p leads to if its symbolic links are
+// followed. It returns p if that is something else, does not exist, or is outside of the project.
+func (s *Source) Resolved(ctx context.Context, p store.Path) store.Path {
+	d, err := s.Acquire(ctx)
+	if err != nil {
+		return p
+	}
+	defer s.Release(d)
+	st, _, err := LstatBeneath(d.File, string(p))
+	if kind := st.Mode & syscall.S_IFMT; err != nil || kind != syscall.S_IFLNK && kind != syscall.S_IFREG && kind != syscall.S_IFDIR {
+		return p // opening a FIFO would wake up its writer
+	}
+	f, err := OpenBeneath(d.File, string(p), true)
+	if err != nil {
+		return p
+	}
+	defer f.Close()
+	real, ok := s.RealName(ctx, f)
+	if !ok {
+		return p
+	}
+	return real
+}
+
 // Lstat returns the stat of a path without following its last component.
 func (s *Source) Lstat(ctx context.Context, p store.Path) (store.Stat, error) {
 	d, err := s.Acquire(ctx)
