@@ -97,7 +97,7 @@ func TestGetContext(t *testing.T) {
 	if patched(t, full, hunks) != anew || !strings.Contains(anew, "func New() Token") {
 		t.Errorf("the difference does not lead to the bundle:\n%s\n%s", got, anew)
 	}
-	for bad, want := range map[string]string{"logon": "did you mean login", "": "ref is empty", "nothing at all": "there is no node"} {
+	for bad, want := range map[string]string{"logon": "did you mean login", "": "ref is empty", "nothing at all": "there is no node", "../..": "there is no node", "/auth": "there is no node"} {
 		if got := p.bad("get_context", ref(bad)); !strings.Contains(got, want) {
 			t.Errorf("%q: %s", bad, got)
 		}

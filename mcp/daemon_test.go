@@ -171,7 +171,10 @@ func TestReadDecision(t *testing.T) {
 			t.Errorf("tiny: %q", got)
 		}
 	}
-	for path, want := range map[string]string{"bin": "is binary", "gone": "no such file", ".": "is a directory"} {
+	if err := os.Symlink("gone", filepath.Join(l.dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"bin": "is binary", "gone": "no such file", ".": "is a directory", "link": "link is a symlink whose target does not exist"} {
 		if got := p.bad("read_file", at(path)); !strings.Contains(got, want) {
 			t.Errorf("%s: %q", path, got)
 		}

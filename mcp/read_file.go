@@ -336,6 +336,9 @@ func longPart(a readArgs, b []byte, most int, at string) (part []byte, notes []s
 func (c *call) explain(rel string, err error) error {
 	switch {
 	case errors.Is(err, wire.ErrNotFound):
+		if _, linked := c.s.target(rel); linked != nil {
+			return linked
+		}
 		hint := ""
 		if c.s.offers("search_history") {
 			hint = "search_history path_filter=" + quote(rel) + " shows whether it ever existed"

@@ -26,11 +26,11 @@ func (g *Graph) findLocked(ref string) (id, kind string, ok bool) {
 	if n, found := g.man.Node(ref); found && !g.isPathLocked(n) {
 		return ref, KindGroup, true
 	}
-	p := strings.TrimPrefix(path.Clean("/"+ref), "/")
+	p := path.Clean(ref) // a path out of the project is no node
 	switch {
 	case ref == "":
 		return "", "", false
-	case p == "":
+	case p == ".":
 		return "./", KindDir, true
 	case !strings.HasSuffix(ref, "/") && g.files[p] != nil:
 		return p, KindFile, true
