@@ -66,6 +66,9 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request, q wire.PlanRequest) 
 	if err != nil {
 		return nil, nil, err
 	}
+	if pl.Survey.Outdated() {
+		p.Conflicts = append(p.Conflicts, store.Conflict{Path: ".", Why: "the files are still being examined, so changes from before the mount may be missing"})
+	}
 	pl.dropRestored(ctx, p)
 	if !q.DryRun && len(p.Steps) > 0 {
 		var err error

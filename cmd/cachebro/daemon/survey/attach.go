@@ -51,6 +51,7 @@ func (s *Survey) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 	} else if last != nil && !again {
 		s.baseline.adoptScan(last.Scan)
 	} else if !again {
+		s.outdated.Store(s.Store.Seq() > 0)
 		s.baseline.request(true)
 	}
 	s.Ingest.Poke()

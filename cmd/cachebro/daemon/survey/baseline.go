@@ -164,6 +164,7 @@ func (b *baseline) Run(ctx context.Context) {
 		p := b.progress
 		b.mu.Unlock()
 		if complete {
+			b.survey.outdated.Store(false)
 			b.survey.keepScan(p, missed)
 		}
 		b.survey.Changed()

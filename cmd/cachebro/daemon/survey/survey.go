@@ -42,6 +42,7 @@ type Survey struct {
 	verified       *cache.Cache[store.Path, verifiedStat]
 	lastComplete   atomic.Int64 // ns; the last moment at which the log was complete; 0 if there was none
 	unmountedSince atomic.Bool  // nothing has been mounted since lastComplete
+	outdated       atomic.Bool  // the log had versions before the present mount, and no scan has completed since
 	updating       sync.Mutex   // held while changes made without a mount are searched for
 }
 

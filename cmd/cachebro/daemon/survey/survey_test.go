@@ -176,6 +176,17 @@ func TestUpdateAllWaitsForTheScanOfAMount(t *testing.T) {
 	}
 	p.LookAtAll()
 	p.Remove("d")
+	attach(t, p)
+	if err := p.Survey.UpdateAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !newest(t, p, "d").Deleted() || !newest(t, p, "d/7").Deleted() {
+		t.Error("what is gone is still there")
+	}
+}
+
+func attach(t *testing.T, p *daemontest.Project) {
+	t.Helper()
 	dir, err := os.Open(p.Root)
 	if err != nil {
 		t.Fatal(err)
@@ -184,14 +195,31 @@ func TestUpdateAllWaitsForTheScanOfAMount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	attach := p.Survey.Handlers()[wire.MAttach]
-	if _, _, err := attach(t.Context(), &wire.Request{Method: wire.MAttach, Params: params, Files: []*os.File{dir}}); err != nil {
+	do := p.Survey.Handlers()[wire.MAttach]
+	if _, _, err := do(t.Context(), &wire.Request{Method: wire.MAttach, Params: params, Files: []*os.File{dir}}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// An imported history was never scanned. A restore right after the first mount used to find nothing to
+// do in an empty directory, because the history had all the files.
+func TestUpdateAllWaitsForTheFirstScanOfAnImportedHistory(t *testing.T) {
+	p := daemontest.New(t)
+	var imported []store.Change
+	for i := range 300 {
+		imported = append(imported, store.Change{Op: store.OpWrite, Path: store.Path(fmt.Sprintf("d/%d", i)), HasContent: true, Content: []byte("a\n"), Stat: store.Stat{Mode: 0o100644, Size: 2}, Time: int64(i + 1)})
+	}
+	if _, err := p.Store.Apply(t.Context(), imported, nil); err != nil {
+		t.Fatal(err)
+	}
+	attach(t, p)
+	if !p.Survey.Outdated() {
+		t.Error("the history counts as checked before the scan")
 	}
 	if err := p.Survey.UpdateAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !newest(t, p, "d").Deleted() || !newest(t, p, "d/7").Deleted() {
-		t.Error("what is gone is still there")
+	if !newest(t, p, "d/7").Deleted() || p.Survey.Outdated() {
+		t.Error("what is not there is still in the log")
 	}
 }

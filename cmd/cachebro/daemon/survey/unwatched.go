@@ -116,7 +116,7 @@ func (s *Survey) covered() bool {
 // again what it changes.
 func (s *Survey) UpdateAll(ctx context.Context) error {
 	s.Ingest.WaitHead(ctx, ingest.QueryWait)
-	if s.Mounted() && s.lastComplete.Load() != 0 {
+	if s.Mounted() && (s.lastComplete.Load() != 0 || s.outdated.Load()) {
 		for end := time.Now().Add(scanWait); s.Scanning() && time.Now().Before(end); {
 			if ok, _ := s.Ingest.Health(); !ok || !loop.Pause(ctx, 2*time.Millisecond) {
 				break
@@ -126,6 +126,10 @@ func (s *Survey) UpdateAll(ctx context.Context) error {
 	}
 	return s.updateUnwatched(ctx)
 }
+
+// Outdated reports whether the log may lack changes from before the present mount, because no scan has
+// completed since.
+func (s *Survey) Outdated() bool { return s.Mounted() && s.outdated.Load() && s.Scanning() }
 
 // updateUnwatched is UpdateAll without the wait.
 func (s *Survey) updateUnwatched(ctx context.Context) error {
