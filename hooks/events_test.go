@@ -244,7 +244,7 @@ func TestStop(t *testing.T) {
 	p := newProject(t)
 	var modified atomic.Int64
 	p.serve(answers{wire.MRecovery: func(*wire.Request) (any, []byte, error) {
-		return wire.Recovery{Branch: "main", Modified: int(modified.Load())}, nil, nil
+		return wire.Recovery{Branch: "main", Modified: int(modified.Load()), Prompt: "fc3c6689-e0e6-4b46-9fa4-1c1e9c1f4a0b"}, nil, nil
 	}})
 	event := `{"session_id":"s1","cwd":"PROJ","hook_event_name":"Stop"}`
 	silent(t, p.run(event))
@@ -254,7 +254,7 @@ func TestStop(t *testing.T) {
 	}
 	p.args = nil
 	modified.Store(3)
-	if got := p.run(event).stdout; !strings.Contains(got, "3 files changed, undo: cachebro undo --prompt last") {
+	if got := p.run(event).stdout; !strings.Contains(got, "3 files changed, undo: cachebro undo --prompt fc3c6689\"") {
 		t.Errorf("changed: %s", got)
 	}
 	p.args = []string{"--stop-line=off"}

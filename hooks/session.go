@@ -121,7 +121,12 @@ func stop(ctx context.Context, c *call) answer {
 	if c.opt.stopLine != "always" && m.Saved <= 0 && r.Modified == 0 {
 		return answer{}
 	}
-	return answer{out: output{message: stopLine(m, r.Branch, r.Modified)}}
+	// By the time the user reads the line, "last" may mean another session's prompt.
+	which := "--prompt " + idArgument(r.Prompt)
+	if r.Prompt == "" {
+		which = "--session " + idArgument(c.session)
+	}
+	return answer{out: output{message: stopLine(m, r.Branch, r.Modified, which)}}
 }
 
 // subagentStart and subagentStop begin and end a separate reader, because a sub-agent does not see

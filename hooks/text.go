@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/hooks/clients"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"
@@ -95,9 +96,12 @@ func touched(f wire.WorkingFile, loc *time.Location) string {
 	return "read-only"
 }
 
+// idArgument returns the id of a session or prompt as an argument in a shell.
+func idArgument(id string) string { return clients.ShellQuote(clean(text.ShortID(id))) }
+
 // stopLine returns the line for the user at the end of an answer. If no tokens were saved but files
-// changed, it mentions only the files.
-func stopLine(m wire.Metrics, branch string, modified int) string {
+// changed, it mentions only the files. which are the arguments with which undo undoes the changes.
+func stopLine(m wire.Metrics, branch string, modified int, which string) string {
 	var parts []string
 	if m.Saved > 0 || modified == 0 {
 		parts = append(parts, amount(m.Saved)+" tokens saved")
@@ -113,7 +117,7 @@ func stopLine(m wire.Metrics, branch string, modified int) string {
 		parts = append(parts, branch)
 	}
 	if modified > 0 {
-		parts = append(parts, text.Count(modified, "file")+" changed, undo: cachebro undo --prompt last")
+		parts = append(parts, text.Count(modified, "file")+" changed, undo: cachebro undo "+which)
 	}
 	return " cachebro  " + strings.Join(parts, " · ")
 }

@@ -81,10 +81,10 @@ func TestRecoveryBlockFits(t *testing.T) {
 
 func TestStopLine(t *testing.T) {
 	lines := []string{
-		stopLine(wire.Metrics{Saved: 4230, Cached: 3, Diffs: 1}, "main", 0),
-		stopLine(wire.Metrics{}, "main", 0),
-		stopLine(wire.Metrics{Saved: -12}, "", 1),
-		stopLine(wire.Metrics{Saved: 1234567, Diffs: 2}, "feature/x\n", 3),
+		stopLine(wire.Metrics{Saved: 4230, Cached: 3, Diffs: 1}, "main", 0, "--prompt P"),
+		stopLine(wire.Metrics{}, "main", 0, "--prompt P"),
+		stopLine(wire.Metrics{Saved: -12}, "", 1, "--prompt P"),
+		stopLine(wire.Metrics{Saved: 1234567, Diffs: 2}, "feature/x\n", 3, "--session S"),
 	}
 	golden(t, "stop.golden", strings.Join(lines, "\n")+"\n")
 }

@@ -58,7 +58,7 @@ func attributed(b *bench, c *checks) {
 	b.prompts = nil
 	ended(c, r, "the client alone, configured by up")
 	c.that(strings.Contains(r.stdout, "mounted: every change is kept from now on"), "the session's start mounted the project and said so")
-	c.that(strings.Contains(r.stdout, "files changed, undo: cachebro undo --prompt last"), "the Stop line counts the changes: %s", head(after(r.stdout, "files changed")))
+	c.that(strings.Contains(r.stdout, "files changed, undo: cachebro undo --prompt "), "the Stop line counts the changes: %s", head(after(r.stdout, "files changed")))
 
 	vs, err := b.versions(r.session())
 	c.that(err == nil && len(vs) > 0, "log --session --json: %d versions %v", len(vs), err)

@@ -107,7 +107,7 @@ func reads(b *bench, c *checks) {
 	// A client that runs sub-agents in the background sends one more request when a sub-agent has
 	// ended.
 	c.that(len(es) >= last+1 && len(es) <= last+2, "%d requests, %d steps", len(es), last+1)
-	c.that(strings.Contains(r.stdout, "tokens saved ·") && strings.Contains(r.stdout, "files changed, undo: cachebro undo --prompt last"), "the Stop line was shown: %s", head(after(r.stdout, `systemMessage\":\"`)))
+	c.that(strings.Contains(r.stdout, "tokens saved ·") && strings.Contains(r.stdout, "files changed, undo: cachebro undo --prompt "), "the Stop line was shown: %s", head(after(r.stdout, `systemMessage\":\"`)))
 	c.that(!strings.Contains(r.stdout+r.stderr, "failed:"), "the end of the session is silent: %s", head(r.stderr))
 
 	sum := func(name string, n int) (t int) {

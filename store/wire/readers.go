@@ -294,7 +294,8 @@ type Recovery struct {
 	Changed  []string   `json:"changed_by_others,omitempty"`
 	Failed   string     `json:"last_failing_command,omitempty"`
 	Metrics  Metrics    `json:"metrics"`
-	Modified int        `json:"modified"` // files changed in the last prompt
+	Prompt   string     `json:"prompt,omitempty"` // the session's last prompt
+	Modified int        `json:"modified"`         // files changed in that prompt, or in the session if it has none
 	Mounted  bool       `json:"mounted"`
 	// Notes lists the notes that the session should be reminded of, most urgent first. MoreNotes is
 	// the number of the project's other notes.

@@ -42,7 +42,7 @@ func TestModified(t *testing.T) {
 	p.closed(event.OpCreate, "new", []byte("n"), by) // 4
 	eventually(t, "everything ingested", func() bool { return ask[wire.Status](p, h, wire.MStatus, wire.Empty{}).Store.Lag == 0 })
 	r := ask[wire.Recovery](p, h, wire.MRecovery, wire.SessionQuery{Session: "S"})
-	if r.Modified != 4 {
-		t.Errorf("%d files, want 4", r.Modified)
+	if r.Modified != 4 || r.Prompt != "P1" {
+		t.Errorf("%d files of prompt %q, want 4 of P1", r.Modified, r.Prompt)
 	}
 }

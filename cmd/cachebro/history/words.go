@@ -251,14 +251,8 @@ func BackOf(a wire.Action) string {
 	return said
 }
 
-// Short shortens the id of a session or prompt. Every command accepts the short form.
-func Short(id string) string {
-	id = cli.OneLine(id)
-	if len(id) == 36 && id[8] == '-' {
-		return id[:8]
-	}
-	return id
-}
+// Short shortens the id of a session or prompt for one line.
+func Short(id string) string { return text.ShortID(cli.OneLine(id)) }
 
 // StartedBy describes the chain of processes that started an action, up to the agent or the
 // terminal, without repetitions.

@@ -121,6 +121,14 @@ func JSONLine(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
+// ShortID shortens the id of a session or prompt. Every command accepts the short form.
+func ShortID(id string) string {
+	if len(id) == 36 && id[8] == '-' {
+		return id[:8]
+	}
+	return id
+}
+
 // Clip shortens a text to at most width characters. The last character of a shortened text is "…".
 func Clip(s string, width int) string {
 	r := []rune(s)

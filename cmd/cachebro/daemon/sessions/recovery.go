@@ -47,6 +47,7 @@ func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Rec
 		}
 	}
 	out.Notes, out.MoreNotes = ss.Knowledge.RecoveryNotes(string(session), out.Set)
+	out.Prompt = s.Prompt
 	out.Modified, err = ss.modifiedIn(session, s.Prompt)
 	if err != nil {
 		return out, nil, err
