@@ -110,7 +110,7 @@ func timeOf(r *spool.Record) time.Time { return time.Unix(0, r.Time) }
 // New returns a Recorder with the user's own history open. New first records the changes that a
 // killed recorder had seen and not yet recorded.
 func New(o Options) (*Recorder, error) {
-	r := &Recorder{o: o, places: o.Places, resolver: resolver{places: o.Places, elsewhere: map[string]otherPath{}}, tracks: map[string]*track{}, dirs: map[string]event.Inode{}, roots: map[string]rooted{}, entries: map[string]*entry{}, calling: map[uint32]*entry{}, opened: opened{filters: filters(os.Getpid())}}
+	r := &Recorder{o: o, places: o.Places, resolver: resolver{places: o.Places, elsewhere: map[seenFile]otherPath{}}, tracks: map[string]*track{}, dirs: map[string]event.Inode{}, roots: map[string]rooted{}, entries: map[string]*entry{}, calling: map[uint32]*entry{}, opened: opened{filters: filters(os.Getpid())}}
 	r.callers = fusefs.NewCallers(r.described)
 	r.resolver.tracks = r.tracks
 	var err error

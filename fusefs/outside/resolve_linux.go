@@ -36,7 +36,14 @@ type resolver struct {
 	overlays []mounts.Mount    // the cachebro mounts found so far
 	call     callFacts
 
-	elsewhere map[string]otherPath // by their path
+	elsewhere map[seenFile]otherPath
+}
+
+// seenFile is a file as processes with other mounts see it. Another file may later be mounted at the
+// same path.
+type seenFile struct {
+	path  string
+	inode event.Inode
 }
 
 // callFacts holds what the resolution of a call's first path found out and that of the second one
@@ -85,7 +92,8 @@ func (r *resolver) ourPath(v view, real string, st event.Stat) (string, bool) {
 	if leadsTo(real) {
 		return real, true
 	}
-	was, known := r.elsewhere[real]
+	seen := seenFile{real, event.InodeOf(st)}
+	was, known := r.elsewhere[seen]
 	if known && (leadsTo(was.path) || was.path == "" && time.Since(was.foundAt) < rootedFor) {
 		return was.path, was.path != ""
 	}
@@ -97,7 +105,7 @@ func (r *resolver) ourPath(v view, real string, st event.Stat) (string, bool) {
 	if i := slices.IndexFunc(ways, leadsTo); i >= 0 {
 		now.path = ways[i]
 	}
-	r.elsewhere[real] = now
+	r.elsewhere[seen] = now
 	return now.path, now.path != ""
 }
 
@@ -256,14 +264,16 @@ func (r *resolver) nameOf(in event.Inode) string {
 }
 
 func (r *resolver) resolveIn(v view, dir, base string) (spot, bool) {
-	if r.call.named == v.root+dir {
-		return spotAt(unix.AT_FDCWD, r.call.real, base)
+	if v.root == "" && r.call.named == dir {
+		s, _, ok := spotAt(unix.AT_FDCWD, r.call.real, base)
+		return s, ok
 	}
-	fd, real, ok := openDir(v, dir)
+	fd, theirs, ok := openDir(v, dir)
 	if !ok {
 		return spot{}, false
 	}
 	defer unix.Close(fd)
+	real := theirs
 	if v.root != "" {
 		var sx sys.Stat
 		err := sys.StatFD(fd, &sx)
@@ -275,8 +285,14 @@ func (r *resolver) resolveIn(v view, dir, base string) (spot, bool) {
 	if r.notRecorded(fd, real) {
 		return spot{}, false
 	}
-	r.call.named, r.call.real = v.root+dir, real
-	return spotAt(fd, real, base)
+	s, mounted, ok := spotAt(fd, real, base)
+	switch {
+	case v.root == "":
+		r.call.named, r.call.real = dir, real
+	case ok && mounted: // our directory has another file with this name, or none
+		s.path, ok = r.ourPath(v, filepath.Join(theirs, base), s.st)
+	}
+	return s, ok
 }
 
 // openDir opens a directory and returns its path without symbolic links.
@@ -299,10 +315,10 @@ func openDir(v view, path string) (fd int, real string, ok bool) {
 	return fd, real, ok
 }
 
-// spotAt returns the spot of a name in the directory at the path real. fd is that directory, or
-// AT_FDCWD.
-func spotAt(fd int, real, base string) (spot, bool) {
-	s := spot{path: filepath.Join(real, base)}
+// spotAt returns the spot of a name in the directory at the path real, and whether something is mounted
+// on the name. fd is that directory, or AT_FDCWD.
+func spotAt(fd int, real, base string) (s spot, mounted, ok bool) {
+	s.path = filepath.Join(real, base)
 	name := base
 	if fd == unix.AT_FDCWD {
 		name = s.path
@@ -310,10 +326,10 @@ func spotAt(fd int, real, base string) (spot, bool) {
 	var sx sys.Stat
 	err := sys.StatAt(fd, name, &sx)
 	if err != nil && err != unix.ENOENT {
-		return spot{}, false
+		return spot{}, false, false
 	}
 	s.st, s.exists = sx.Stat, err == nil
-	return s, true
+	return s, s.exists && sx.Flags&unix.STATX_ATTR_MOUNT_ROOT != 0, true
 }
 
 func pathOf(fd int) (string, bool) {
