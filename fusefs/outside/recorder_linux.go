@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"maps"
 	"os"
@@ -624,34 +625,53 @@ func (e *entry) recordState(s spot) {
 // maxExamined bounds how many files in the subtree of a moving directory are looked at.
 const maxExamined = 50_000
 
-// foundBelow records the subtree of a directory that is about to move. Otherwise the names that the
-// files had before the move would be missing from the history. Ignored files are recorded too,
-// because they may later get a name that is not ignored. If one of cachebro's plans moves the
-// directory, ignored files are left out, because their history would begin in the middle of the
-// changes that the plan undoes.
-func (t *track) foundBelow(s spot, of origin) {
-	if !isDir(s.st) {
-		return
-	}
-	looked := 0
-	_ = filepath.WalkDir(s.path, func(path string, d fs.DirEntry, err error) error {
-		if looked++; err != nil || path == s.path {
-			return nil // an unreadable path is not recorded
+// below returns the recorded paths in the subtree of a directory, parents first, and their states.
+// Ignored files are among them, because they may later get a name that is not ignored. If one of
+// cachebro's plans moves the directory, ignored files are left out, because their history would begin
+// in the middle of the changes that the plan undoes.
+func (t *track) below(s spot, of origin) iter.Seq2[string, event.Stat] {
+	return func(yield func(string, event.Stat) bool) {
+		if !isDir(s.st) {
+			return
 		}
-		if looked > maxExamined {
-			return filepath.SkipAll
-		}
-		if t.isUnrecorded(path, d.IsDir()) || of.ours && t.class(path, d.IsDir()) == ignore.Ignored {
-			if d.IsDir() {
-				return filepath.SkipDir
+		looked := 0
+		_ = filepath.WalkDir(s.path, func(path string, d fs.DirEntry, err error) error {
+			if looked++; err != nil || path == s.path {
+				return nil // an unreadable path is not recorded
+			}
+			if looked > maxExamined {
+				return filepath.SkipAll
+			}
+			if t.isUnrecorded(path, d.IsDir()) || of.ours && t.class(path, d.IsDir()) == ignore.Ignored {
+				if d.IsDir() {
+					return filepath.SkipDir
+				}
+				return nil
+			}
+			st, exists := lstat(path)
+			if exists && st.Dev == s.st.Dev && !yield(path, st) {
+				return filepath.SkipAll
 			}
 			return nil
+		})
+	}
+}
+
+// foundBelow records the subtree of a directory that is about to move. Otherwise the names that the
+// files had before the move would be missing from the history.
+func (t *track) foundBelow(s spot, of origin) {
+	for path, st := range t.below(s, of) {
+		t.capture.Found(t.fileOf(path, st), t.rel(path), target(path, st), st)
+	}
+}
+
+// losingBelow saves the files in the subtree of a directory that is about to leave the history.
+func (t *track) losingBelow(s spot, by fusefs.Caller, of origin) {
+	for path, st := range t.below(s, of) {
+		if isRegular(st) {
+			t.capture.Before(fusefs.Change{File: t.fileOf(path, st), Caller: by, Op: event.OpUnlink, Name: t.rel(path)})
 		}
-		if st, exists := lstat(path); exists && st.Dev == s.st.Dev {
-			t.capture.Found(t.fileOf(path, st), t.rel(path), target(path, st), st)
-		}
-		return nil
-	})
+	}
 }
 
 // otherNames records a file's other names while all of them still exist. It searches the same
@@ -742,21 +762,14 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	r.settleBelow(a)
 	ea := r.current(a, by)
 	o := &op{op: event.OpRename, from: a, to: b, a: ea.track, b: r.trackOf(b.path), file: ea.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID}
-	ea.recordState(a)
-	o.a.foundBelow(a, of)
-	written := r.recordWritten(ea, a.st)
-	if written || o.a != o.b && isRegular(a.st) {
-		o.a.capture.Before(fusefs.Change{File: ea.file, Caller: by, Op: event.OpUnlink, Name: o.a.rel(a.path)})
-	}
+	moves(r, ea, a, o, of)
 	if b.exists {
 		r.settleBelow(b)
 		eb := r.current(b, by)
 		o.replaced = eb.file
 		if flags&unix.RENAME_EXCHANGE != 0 {
 			o.op = event.OpExchange
-			eb.recordState(b)
-			r.recordWritten(eb, b.st)
-			o.b.foundBelow(b, of)
+			moves(r, eb, b, o, of)
 		} else {
 			r.losing(eb, b, by, event.OpRename)
 		}
@@ -767,6 +780,20 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 		ea.file.moving(o.a.rel(b.path))
 	}
 	r.addOp(o)
+}
+
+// moves records what a call is about to move, and saves the files that leave the history.
+func moves(r *Recorder, e *entry, s spot, o *op, of origin) {
+	e.recordState(s)
+	e.track.foundBelow(s, of)
+	written := r.recordWritten(e, s.st)
+	leaves := o.a != o.b
+	if written || leaves && isRegular(s.st) {
+		e.track.capture.Before(fusefs.Change{File: e.file, Caller: o.by, Op: event.OpUnlink, Name: e.track.rel(s.path)})
+	}
+	if leaves {
+		e.track.losingBelow(s, o.by, of)
+	}
 }
 
 // newName records the directory of a name that a file with the name from is about to get. In the

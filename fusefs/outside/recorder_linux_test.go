@@ -1651,3 +1651,117 @@ func TestWhiteout(t *testing.T) {
 		}
 	}
 }
+
+// TestDirectoryComesFromElsewhere: a directory is renamed from one history to another, in both
+// directions. What is in it leaves the one history, with its contents, and appears in the other. Only
+// the directory itself used to, so an undo in one history found unknown files in the other, and
+// contents were lost.
+func TestDirectoryComesFromElsewhere(t *testing.T) {
+	for _, into := range []bool{false, true} {
+		p := newPlace(t)
+		own := p.root
+		p.project()
+		p.theirs = true
+		from, to := "d", "../e"
+		if into {
+			from, to = to, from
+		}
+		if err := os.MkdirAll(p.path(from+"/sub"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		p.write(from+"/f", "was f")
+		p.write(from+"/sub/g", "was g")
+		p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, from, to)
+		if err := os.Rename(p.path(from), p.path(to)); err != nil {
+			t.Fatal(err)
+		}
+		p.r.Settle()
+		p.open(to+"/f", unix.O_WRONLY|unix.O_TRUNC)
+		p.write(to+"/f", "is f")
+		p.r.Settle()
+		if err := p.r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		source, target := p.root, own
+		if into {
+			source, target = target, source
+		}
+		p.root = source
+		changes, contents := p.told()
+		if want := (told{{event.OpRmdir, filepath.Base(from)}}); !slices.Equal(changes, want) {
+			t.Errorf("into the project %v: the source reported %v, want %v", into, changes, want)
+		}
+		if !contents["was f"] || !contents["was g"] {
+			t.Errorf("into the project %v: the source keeps %v", into, contents)
+		}
+		p.root = target
+		changes, contents = p.told()
+		slices.SortStableFunc(changes, func(a, b change) int { return strings.Compare(a.names, b.names) })
+		if want := (told{{event.OpMkdir, filepath.Base(to)}, {event.OpCreate, "f"}, {event.OpWrite, "f"}, {event.OpCreate, "g"}, {event.OpMkdir, "sub"}}); !slices.Equal(changes, want) {
+			t.Errorf("into the project %v: the target reported %v, want %v", into, changes, want)
+		}
+		if !contents["was f"] || !contents["was g"] || !contents["is f"] {
+			t.Errorf("into the project %v: the target keeps %v", into, contents)
+		}
+	}
+}
+
+// TestExchangedWithElsewhere: each of two files of different histories gets the other's name. Only one
+// of them used to leave its history.
+func TestExchangedWithElsewhere(t *testing.T) {
+	p := newPlace(t)
+	own := p.root
+	p.project()
+	p.theirs = true
+	p.write("a", "was a")
+	p.write("../b", "was b")
+	p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at(), 0, unix.RENAME_EXCHANGE}, "a", "../b")
+	if err := unix.Renameat2(unix.AT_FDCWD, p.path("a"), unix.AT_FDCWD, p.path("../b"), unix.RENAME_EXCHANGE); err != nil {
+		t.Fatal(err)
+	}
+	p.r.Settle()
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for root, name := range map[string]string{p.root: "a", own: "b"} {
+		p.root = root
+		changes, contents := p.told()
+		if want := (told{{event.OpCreate, name}, {event.OpUnlink, name}}); !slices.Equal(changes, want) {
+			t.Errorf("%s: reported %v, want %v", root, changes, want)
+		}
+		if !contents["was a"] || !contents["was b"] {
+			t.Errorf("%s: keeps %v", root, contents)
+		}
+	}
+}
+
+// TestOtherKindComesFromElsewhere: what is renamed from another history replaces a symbolic link, an
+// empty directory, or a file by something of another kind. The replaced one was not recorded as removed,
+// so an undo could not make it again.
+func TestOtherKindComesFromElsewhere(t *testing.T) {
+	p := newPlace(t)
+	p.project()
+	p.theirs = true
+	p.write("../file", "file")
+	p.write("regular", "regular")
+	err := errors.Join(os.Symlink("there", p.path("link")), os.Symlink("there", p.path("../link")), os.Mkdir(p.path("dir"), 0o755), os.Mkdir(p.path("../dir"), 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{"../file": "link", "../link": "regular", "../dir": "dir"} {
+		p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, from, to)
+		if err := unix.Rename(p.path(from), p.path(to)); err != nil { // os.Rename does not replace a directory
+			t.Fatal(err)
+		}
+	}
+	p.r.Settle()
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := p.told()
+	slices.SortStableFunc(changes, func(a, b change) int { return strings.Compare(a.names, b.names) })
+	want := told{{event.OpMkdir, "dir"}, {event.OpRmdir, "dir"}, {event.OpCreate, "link"}, {event.OpUnlink, "link"}, {event.OpUnlink, "regular"}, {event.OpSymlink, "regular"}}
+	if !slices.Equal(changes, want) {
+		t.Errorf("reported %v, want %v", changes, want)
+	}
+}

@@ -3,6 +3,7 @@
 package outside
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -189,11 +190,7 @@ func (r *Recorder) goneByOthers(path string) {
 	if slices.ContainsFunc(r.ops, func(o *op) bool { return o.from.path == path || o.to.path == path }) {
 		return // a watched call may have removed it
 	}
-	ev := fusefs.Event{Op: event.OpUnlink, File: e.file, Path: e.track.rel(path), Stat: e.known, Class: e.track.class(path, isDir(e.known)), Time: time.Now()}
-	if isDir(e.known) {
-		ev.Op, ev.File = event.OpRmdir, nil
-	}
-	ev.Class2 = ev.Class
+	ev := removal(e.track, path, "", e.known, e.file, fusefs.Caller{}, time.Now())
 	if e.file != nil {
 		e.file.dropName(ev.Path)
 		e.track.forget(e.file)
@@ -230,6 +227,11 @@ func (r *Recorder) altered(e *entry, st event.Stat, held bool) {
 func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	r.parents(e.path)
 	was, replaces := e.file, e.known.Ino != 0
+	linked := e.known.Nlink > 1 || e.arrives && st.Nlink > 1
+	if replaces && (linked || !isRegular(e.known) || !isRegular(st)) { // it is not new content of the replaced file
+		e.track.capture.Done(removal(e.track, e.path, "", e.known, was, e.by, e.when))
+		replaces = false
+	}
 	if was != nil && was.inode != event.InodeOf(st) {
 		was.dropName(e.track.rel(e.path))
 		e.track.forget(was)
@@ -239,10 +241,6 @@ func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	ev.Class2 = ev.Class
 	switch kindOf(st) {
 	case unix.S_IFREG:
-		if replaces && (e.known.Nlink > 1 || e.arrives && st.Nlink > 1) { // it is not new content of the replaced file, because one of the two files has other names
-			e.track.capture.Done(fusefs.Event{Op: event.OpUnlink, File: was, Caller: ev.Caller, Path: ev.Path, Stat: e.known, Class: ev.Class, Class2: ev.Class2, Time: ev.Time})
-			replaces = false
-		}
 		if other := e.file.otherName(ev.Path); other != "" && !replaces { // the file was linked through a descriptor
 			ev.Op = event.OpLink
 			ev.Path, ev.Path2 = other, ev.Path
@@ -351,15 +349,12 @@ func (r *Recorder) happened(o *op) bool {
 }
 
 func (r *Recorder) recordRemoval(o *op) {
-	ev := fusefs.Event{Op: o.op, Caller: o.by, Path: o.a.rel(o.from.path), Target: o.target, Stat: o.from.st, Class: o.a.class(o.from.path, o.op == event.OpRmdir), Time: o.when}
-	ev.Class2 = ev.Class
 	if o.op == event.OpUnlink {
-		ev.File = o.file
 		r.lostName(o.file, o.from.path, o.from.st, o)
 	} else {
-		o.file.dropName(ev.Path)
+		o.file.dropName(o.a.rel(o.from.path))
 	}
-	o.a.capture.Done(ev)
+	o.a.capture.Done(removal(o.a, o.from.path, o.target, o.from.st, o.file, o.by, o.when))
 	r.absent(o.from.path, o.when)
 	o.a.forget(o.file)
 }
@@ -416,6 +411,17 @@ func relinkedAs(was, is event.Stat) event.Stat {
 }
 
 func (r *Recorder) recordMove(o *op, from, to event.Stat) {
+	if o.a != o.b {
+		leave(r, o, o.a, o.from, o.file, o.target)
+		if o.op == event.OpExchange {
+			leave(r, o, o.b, o.to, o.replaced, target(o.from.path, from))
+			arrive(r, o, o.a, spot{o.from.path, from, true})
+		} else if o.replaced != nil {
+			r.lostName(o.replaced, o.to.path, o.to.st, o)
+		}
+		arrive(r, o, o.b, spot{o.to.path, to, true})
+		return
+	}
 	a, b := o.a.rel(o.from.path), o.b.rel(o.to.path)
 	known := asCalled(o.from.st, to)
 	ev := fusefs.Event{Op: o.op, File: o.file, Caller: o.by, Path: a, Path2: b, Target: o.target, Stat: known, Time: o.when,
@@ -431,23 +437,6 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 		}
 	}
 	o.file.dropName(a)
-	if o.a != o.b { // the file moves from one history to another
-		ev.Op, ev.Stat = event.OpUnlink, o.from.st
-		ev.Path2 = ""
-		if isDir(to) {
-			ev.Op, ev.File = event.OpRmdir, nil
-		}
-		ev.Class2 = ev.Class
-		o.a.capture.Done(ev)
-		r.absent(o.from.path, o.when)
-		o.a.forget(o.file)
-		e := r.touch(spot{path: o.to.path}, o.by)
-		if e.known.Ino == 0 || isRegular(e.known) {
-			e.arrives = true
-			r.await(e)
-		}
-		return
-	}
 	o.file.addName(b)
 	r.absent(o.from.path, o.when)
 	r.stillHeld(r.noteState(o.to.path, o.b, known, o.file, o), entryFrom, to)
@@ -466,6 +455,52 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 		ev.Class = ev.Class2
 	}
 	o.a.capture.Done(ev)
+}
+
+// leave records that a call moved a file, a directory, or a symbolic link that leads to the path to, out
+// of the history t.
+func leave(r *Recorder, o *op, t *track, from spot, f *file, to string) {
+	t.capture.Done(removal(t, from.path, to, from.st, f, o.by, o.when))
+	r.absent(from.path, o.when)
+	for path, e := range r.entries {
+		if path != from.path && within(path, from.path) {
+			delete(r.entries, path)
+			r.unawait(e)
+		}
+	}
+	maps.DeleteFunc(r.dirs, func(path string, _ event.Inode) bool { return within(path, from.path) })
+	for _, f := range t.files {
+		for _, name := range f.Paths(0) {
+			if within(t.abs(name), from.path) {
+				f.dropName(name)
+			}
+		}
+		t.forget(f)
+	}
+}
+
+// arrive awaits the records of a file or a directory that a call moved into the history t.
+func arrive(r *Recorder, o *op, t *track, to spot) {
+	await := func(path string) {
+		e := r.touch(spot{path: path}, o.by)
+		e.arrives = true
+		r.await(e)
+	}
+	await(to.path)
+	for path := range t.below(to, origin{}) {
+		await(path)
+	}
+}
+
+// removal returns the event of the removal of a path that had the state st. The file may be nil. to is
+// where a symbolic link led.
+func removal(t *track, path, to string, st event.Stat, f *file, by fusefs.Caller, when time.Time) fusefs.Event {
+	ev := fusefs.Event{Op: event.OpUnlink, File: f, Caller: by, Path: t.rel(path), Target: to, Stat: st, Class: t.class(path, isDir(st)), Time: when}
+	if isDir(st) {
+		ev.Op, ev.File = event.OpRmdir, nil
+	}
+	ev.Class2 = ev.Class
+	return ev
 }
 
 func (r *Recorder) unawait(e *entry) {
