@@ -73,7 +73,7 @@ func (s *Sync) Check(ctx context.Context, f Filter) (Report, error) {
 	}
 	r := Report{Seq: s.at}
 	if s.declared.Problem != "" {
-		r.Problems = append(r.Problems, s.declared.Problem)
+		r.Problems = strings.Split(s.declared.Problem, "\n")
 	}
 	for doc, refs := range s.active {
 		for _, ref := range refs {

@@ -3,6 +3,7 @@ package docsync
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"cachebro/store"
 	"cachebro/store/knowledge/manifest"
@@ -12,8 +13,11 @@ import (
 type declared struct {
 	Docs    map[store.Path][]string `cbor:"1,keyasint,omitempty"`
 	Nodes   map[string][]string     `cbor:"2,keyasint,omitempty"` // the paths and patterns of each named group
-	Problem string                  `cbor:"3,keyasint,omitempty"` // why the newest version is not readable
+	Problem string                  `cbor:"3,keyasint,omitempty"` // why the newest version is not readable, or which entries were left out, one on a line
 }
+
+// maxProblems is how many entries that were left out are named.
+const maxProblems = 5
 
 // declare reads a version of cachebro.yml. If it cannot be parsed, for example in the middle of an
 // edit, the earlier content stays in effect.
@@ -32,7 +36,11 @@ func (s *Sync) declare(v store.Version) {
 		s.declared.Problem = fmt.Sprintf("%s has more than %d bytes", manifest.Name, maxBytes/4)
 		return
 	}
-	s.declared = declared{Docs: map[store.Path][]string{}, Nodes: map[string][]string{}}
+	var problems []string
+	for _, p := range m.Problems[:min(len(m.Problems), maxProblems)] {
+		problems = append(problems, p.String())
+	}
+	s.declared = declared{Docs: map[store.Path][]string{}, Nodes: map[string][]string{}, Problem: strings.Join(problems, "\n")}
 	for _, n := range m.Nodes {
 		s.declared.Nodes[n.Name] = n.Source
 		if len(n.Source) == 0 {

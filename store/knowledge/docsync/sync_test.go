@@ -199,6 +199,12 @@ func TestManifest(t *testing.T) {
 	if err != nil || len(r.Problems) != 1 || len(r.Pairs) != 3 {
 		t.Errorf("while it cannot be read: %+v %v", r, err)
 	}
+	// Entries that are left out are named. It used to seem that all of them were checked.
+	l.write("cachebro.yml", "docs:\n  - doc: doc.md\n    code: [../other/, src/]\n  - doc: ../up.md\n    code: [src/]\n")
+	r, err = l.y.Check(t.Context(), Filter{})
+	if err != nil || len(r.Problems) < 2 || !strings.Contains(r.Problems[0], `cachebro.yml:3: code: "../other/" leads out of the project`) || len(r.Pairs) != 1 {
+		t.Errorf("with entries out of the project: %q, %d pairs, %v", r.Problems, len(r.Pairs), err)
+	}
 	l.reopen()
 	l.remove("cachebro.yml")
 	l.want("declared no more", "")

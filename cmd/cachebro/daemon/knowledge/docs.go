@@ -90,6 +90,9 @@ func (kn *Knowledge) docsRequest(ctx context.Context, r *wire.Request, q wire.Do
 		pairs, a.Seq = rep.Pairs, rep.Seq
 		a.Problems = append(a.Problems, rep.Problems...)
 	case "mark":
+		if q.AsOf > kn.Store.Seq() {
+			return nil, nil, wire.Errorf(wire.ErrNotFound, "docs check prints the version that it looked at", "there is no version %d", q.AsOf)
+		}
 		by := r.Hello.Client
 		if reader, ok := kn.Attribution.ReaderOf(q.Reader.ToolUse); ok {
 			q.Reader.Session = string(reader.Session)
