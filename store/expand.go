@@ -48,6 +48,9 @@ func (b *batch) remove(c *Change) error {
 	if err != nil {
 		return err
 	}
+	if live && c.Stat == (Stat{}) { // nobody observed the removal
+		c.Stat, c.LastName = cur.Stat, cur.Stat.Nlink <= 1
+	}
 	if c.LastName {
 		b.forget(c.Node)
 	}
@@ -178,7 +181,7 @@ func (b *batch) removedUnseen(c *Change) error {
 	if InodeOf(was.Stat) == InodeOf(c.Stat) || c.Stat.Birth <= was.Time {
 		return nil // the known version can be of this very file
 	}
-	gone := &Change{Op: OpUnlink, Class: was.Class, Path: c.Path, Stat: was.Stat, Time: c.Time, Actor: Actor{Comm: "outside"}, LastName: was.Stat.Nlink <= 1}
+	gone := &Change{Op: OpUnlink, Class: was.Class, Path: c.Path, Time: c.Time, Actor: Actor{Comm: "outside"}}
 	if isDir(was.Stat) {
 		gone.Op = OpRmdir
 	}

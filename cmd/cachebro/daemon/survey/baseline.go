@@ -616,7 +616,7 @@ func (s *scanner) vanished(ctx context.Context) error {
 		if _, _, err := source.LstatBeneath(s.dir, string(v.Path)); !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 			continue // the path still exists, but is ignored now, for example
 		}
-		c := store.Change{Op: store.OpUnlink, Path: v.Path, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true}
+		c := store.Change{Op: store.OpUnlink, Path: v.Path, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider}
 		if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
 			c.Op = store.OpRmdir
 		}

@@ -251,7 +251,7 @@ func (b *bypassBatch) addRemoval(v store.Version) {
 		all = b.live(v.Path)
 	}
 	for _, v := range slices.Backward(all) { // children before their directories
-		c := store.Change{Op: store.OpUnlink, Path: v.Path, Stat: v.Stat, Class: v.Class, LastName: true}
+		c := store.Change{Op: store.OpUnlink, Path: v.Path, Class: v.Class}
 		if isDir(v.Stat) {
 			c.Op = store.OpRmdir
 		}

@@ -176,7 +176,7 @@ func (s *Survey) noteGone(ctx context.Context, p store.Path) {
 	if _, err := s.Source.Lstat(ctx, p); !errors.Is(err, wire.ErrNotFound) {
 		return
 	}
-	c := store.Change{Op: store.OpUnlink, Path: p, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true, Plan: planIn(ctx)}
+	c := store.Change{Op: store.OpUnlink, Path: p, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider, Plan: planIn(ctx)}
 	if c.Plan != "" {
 		c.Actor = actorIn(ctx)
 	}
