@@ -180,6 +180,13 @@ func TestExpressionsAreBounded(t *testing.T) {
 			t.Errorf("%.30q: %v", p, err)
 		}
 	}
+	// The hint used to blame look-around for an escape or flag that is not supported, and not to
+	// mention it for look-behind.
+	for _, p := range []string{`\u00e9`, `(?x) a # b`, `(?<=a)b`} {
+		if err := Check(Query{Pattern: p, Regex: true}); err == nil || !strings.Contains(err.Error(), "RE2's syntax, which has no look-around") {
+			t.Errorf("%s: %v", p, err)
+		}
+	}
 	if err := Check(Query{Pattern: strings.Repeat("[a-f0-9]{8}-?", 5) + "|(?:word|other){50}", Regex: true}); err != nil {
 		t.Error(err)
 	}

@@ -103,11 +103,7 @@ func longest(re *syntax.Regexp) string {
 
 // explain turns an error of the parser into an error with a hint.
 func explain(pattern string, err error) error {
-	hint := "search for it literally (regex=false)"
-	if strings.Contains(err.Error(), "invalid escape") || strings.Contains(err.Error(), "Perl syntax") {
-		hint = "backreferences and look-around are not supported; " + hint
-	}
-	return fmt.Errorf("bad regular expression %q: %w; hint: %s", pattern, err, hint)
+	return fmt.Errorf("bad regular expression %q: %w; hint: search for it literally (regex=false), or write it in RE2's syntax, which has no look-around, backreferences, (?x) and \\u", pattern, err)
 }
 
 // lit is literal text within a regular expression. A side of the text is open if it is not known to
