@@ -150,24 +150,23 @@ func (s *Survey) updateUnwatched(ctx context.Context) error {
 	return err
 }
 
-// UpdateKnown records the changes of the files that are in the log. It is for projects that were
-// never mounted, in which agents read and wrote only a few files over MCP.
+// UpdateKnown records the changes of the files that are in the log, and removed directories. It is for
+// projects that were never mounted: agents read and wrote only a few files over MCP, or the history was
+// imported.
 func (s *Survey) UpdateKnown(ctx context.Context) error {
 	if s.Absent || s.lastComplete.Load() != 0 || s.Mounted() || s.covered() {
 		return nil
 	}
 	var known []store.Version
 	err := s.Store.Live("", func(v store.Version) error {
-		if v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR {
-			known = append(known, v)
-		}
+		known = append(known, v)
 		return ctx.Err()
 	})
 	if err != nil {
 		return onwire.Error(err)
 	}
 	for _, v := range known {
-		if st, err := s.Source.Lstat(ctx, v.Path); err == nil && source.SameContent(v.Stat, st) {
+		if st, err := s.Source.Lstat(ctx, v.Path); err == nil && (isDir(st) && isDir(v.Stat) || source.SameContent(v.Stat, st)) {
 			continue // the log may lack its content, but nothing endangers the file
 		}
 		if _, err := s.Look(ctx, v.Path); ctx.Err() != nil {
