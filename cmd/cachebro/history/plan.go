@@ -206,47 +206,64 @@ func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 		return errors.Join(err, leftOver(left))
 	}
 	if !*f.yes {
-		files := 0
-		for _, s := range sides {
-			files += apply.Files(s.plan)
-		}
-		if err := e.Confirm(fmt.Sprintf("%s: change %s?", sides[0].plan.Kind, text.Count(files, "file"))); err != nil {
-			for _, s := range sides {
-				s.giveUp(ctx)
-			}
+		if err := confirmSides(ctx, e, sides); err != nil {
 			return err
 		}
 	}
-	done, files := 0, 0
-	for _, s := range sides {
-		if len(s.plan.Steps) == 0 {
-			continue
-		}
-		if err != nil { // the plan before this one was stopped
-			s.giveUp(ctx)
-			continue
-		}
-		s.res, err = Apply(ctx, e, s.t, s.c, s.plan, *f.force)
-		s.printFailures(e)
-		done += len(s.res.Done)
-		files += FilesOf(s.plan, s.res.Done)
-		left += len(s.res.Failed) + len(s.res.Left)
-	}
-	if err != nil && done > 0 {
-		err = errPartly{err}
-	}
+	result, err := applySides(ctx, e, sides, *f.force)
 	back := reverseCommand(sides, *f.merge)
 	if *f.json {
 		err = errors.Join(err, printPlanJSON(e, sides))
-	} else if done > 0 && ctx.Err() != nil {
-		fmt.Fprintf(out, "stopped: %d of %s done (%s reverses these)\n", done, text.Count(steps, "change"), back)
-	} else if done > 0 {
-		fmt.Fprintf(out, "done: %s (%s reverses this)\n", text.Count(files, "file"), back)
+	} else if result.changes > 0 && ctx.Err() != nil {
+		fmt.Fprintf(out, "stopped: %d of %s done (%s reverses these)\n", result.changes, text.Count(steps, "change"), back)
+	} else if result.changes > 0 {
+		fmt.Fprintf(out, "done: %s (%s reverses this)\n", text.Count(result.files, "file"), back)
 	}
 	if err != nil {
 		return err
 	}
-	return leftOver(left)
+	return leftOver(left + result.left)
+}
+
+// confirmSides asks whether to carry out plans. If the answer is no, it abandons them and returns an
+// error.
+func confirmSides(ctx context.Context, e *cli.Env, sides []*side) error {
+	files := 0
+	for _, s := range sides {
+		files += apply.Files(s.plan)
+	}
+	err := e.Confirm(fmt.Sprintf("%s: change %s?", sides[0].plan.Kind, text.Count(files, "file")))
+	if err != nil {
+		for _, s := range sides {
+			s.giveUp(ctx)
+		}
+	}
+	return err
+}
+
+// applied counts what plans have changed and left unchanged.
+type applied struct{ changes, files, left int }
+
+// applySides carries out plans one after the other. If one is stopped, it abandons the rest.
+func applySides(ctx context.Context, e *cli.Env, sides []*side, force bool) (a applied, err error) {
+	for _, s := range sides {
+		if len(s.plan.Steps) == 0 {
+			continue
+		}
+		if err != nil {
+			s.giveUp(ctx)
+			continue
+		}
+		s.res, err = Apply(ctx, e, s.t, s.c, s.plan, force)
+		s.printFailures(e)
+		a.changes += len(s.res.Done)
+		a.files += FilesOf(s.plan, s.res.Done)
+		a.left += len(s.res.Failed) + len(s.res.Left)
+	}
+	if err != nil && a.changes > 0 {
+		err = errPartly{err}
+	}
+	return a, err
 }
 
 // reverseCommand returns the command that reverses the plans: redo, or undo if they are themselves a
