@@ -202,18 +202,18 @@ func size(path string) int64 {
 	return fi.Size()
 }
 
-// tail returns the end of the log since offset from, at most 2 KiB, as ": text".
+// tail returns the end of the log since offset from, at most 2 KiB, as ": text". It leaves out the trace
+// of a panic.
 func tail(path string, from int64) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	if n := size(path); n > from+2048 {
-		from = n - 2048
-	}
-	b, _ := io.ReadAll(io.NewSectionReader(f, from, 2048))
-	if text := strings.TrimSpace(string(b)); text != "" {
+	b, _ := io.ReadAll(io.NewSectionReader(f, from, 1<<20))
+	text, _, _ := strings.Cut(string(b), "\n\ngoroutine ")
+	text = strings.TrimSpace(text[max(0, len(text)-2048):])
+	if text != "" {
 		return ": " + text
 	}
 	return ""

@@ -151,3 +151,15 @@ func TestStartFails(t *testing.T) {
 		t.Errorf("noticed after %v", d)
 	}
 }
+
+// A daemon that panicked used to be explained by the end of the trace.
+func TestTailOfAPanic(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "daemon.log")
+	trace := "panic: slice bounds out of range\n\ngoroutine 50 [running]:\n" + strings.Repeat("some.Function()\n\tfile.go:341 +0x9c\n", 200)
+	if err := os.WriteFile(log, []byte("earlier\n"+trace), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := tail(log, int64(len("earlier\n"))); got != ": panic: slice bounds out of range" {
+		t.Errorf("%q", got)
+	}
+}
