@@ -258,7 +258,7 @@ func (o *contents) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse
 	chmod := in.Valid&owners != 0
 	if setsNone { // such a request changes the mode only if there are set-id bits to clear
 		var sx sys.Stat
-		chmod = o.statInode(n, &sx) == nil && sx.Mode&unix.S_IFMT == unix.S_IFREG && sx.Mode&(unix.S_ISUID|unix.S_ISGID) != 0
+		chmod = o.statInode(n, &sx) == nil && sx.IsRegular() && sx.Mode&(unix.S_ISUID|unix.S_ISGID) != 0
 	}
 	var was event.Stat
 	if chmod {

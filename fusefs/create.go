@@ -164,7 +164,7 @@ func (o *overlay) createExisting(cancel <-chan struct{}, d *dirfd, parent *inode
 	if err := sys.StatAt(d.fd, name, &sx); err != nil {
 		return status(err)
 	}
-	if sx.Mode&unix.S_IFMT != unix.S_IFREG {
+	if !sx.IsRegular() {
 		return fuse.Status(unix.EEXIST)
 	}
 	n, is := o.entry(parent, d, name, &sx, &out.EntryOut)

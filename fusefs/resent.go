@@ -285,7 +285,7 @@ const (
 // sendBack reports whether opening the file sx for writing must fail with ESTALE, so that the
 // thread looks the name up again.
 func (l *sentBack) sendBack(sx *sys.Stat, thread uint32) bool {
-	named := sx.Nlink > 0 || sx.Mode&unix.S_IFMT != unix.S_IFREG
+	named := sx.Nlink > 0 || !sx.IsRegular()
 	if named && !l.any.Load() {
 		return false
 	}

@@ -397,7 +397,7 @@ func (o *namespace) rest(parent *inode, name string, sx *sys.Stat) uint64 {
 	if o.ledger == nil || name == "" || o.outside.Load() {
 		return 0
 	}
-	if sx.Mode&unix.S_IFMT != unix.S_IFREG || sx.Nlink != 1 || sx.Size > maxRestSize {
+	if !sx.IsRegular() || sx.Nlink != 1 || sx.Size > maxRestSize {
 		return 0
 	}
 	return o.table.rest(keyOf(sx), parent, name, sx)

@@ -166,7 +166,7 @@ func (b *batch) byKnownName(c *Change) (bool, error) {
 		return true, nil
 	}
 	gone := c.Path == ""
-	if (c.Stat.Nlink > 1 || gone) && !isDir(c.Stat) {
+	if (c.Stat.Nlink > 1 || gone) && !c.Stat.IsDir() {
 		if is, live, err := b.live(c.Path); err != nil || !gone && live && InodeOf(is.Stat) != InodeOf(c.Stat) {
 			return err == nil, err // the file was moved or linked to this name, but not written through it
 		}
@@ -230,9 +230,8 @@ func (v *Version) inheritContent(was Version) {
 	v.Stat.Attrs = cmp.Or(v.Stat.Attrs, was.Stat.Attrs)
 }
 
-func isDir(st Stat) bool     { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
-func isRegular(st Stat) bool { return st.Mode&unix.S_IFMT == unix.S_IFREG || st.Mode&unix.S_IFMT == 0 }
-func isLink(st Stat) bool    { return st.Mode&unix.S_IFMT == unix.S_IFLNK }
+// isRegular reports whether a version is of a regular file. A version without a mode counts as one.
+func isRegular(st Stat) bool { return st.IsRegular() || st.Mode&unix.S_IFMT == 0 }
 
 // write records a regular file with its new content, or with the reason why its content is missing.
 // A baseline may also describe a link or directory, which plain records.
@@ -340,7 +339,7 @@ func sameRights(cur, v Version) bool {
 
 // same reports whether v has the same kind, mode, owner and content as cur, the newest version.
 func same(cur, v Version) bool {
-	known := v.Blob != (Hash{}) || isDir(v.Stat) || isLink(v.Stat)
+	known := v.Blob != (Hash{}) || v.Stat.IsDir() || v.Stat.IsLink()
 	if !known || cur.Blob != v.Blob || cur.Target != v.Target {
 		return false
 	}
@@ -353,7 +352,7 @@ func sameContent(a, b Version) bool {
 	switch {
 	case isRegular(a.Stat) && isRegular(b.Stat):
 		return a.Blob == b.Blob && (a.Blob != Hash{} || a.Stat.Size == b.Stat.Size && a.Stat.Mtime == b.Stat.Mtime)
-	case isLink(a.Stat) && isLink(b.Stat):
+	case a.Stat.IsLink() && b.Stat.IsLink():
 		return a.Target == b.Target
 	}
 	return a.Stat.Mode&unix.S_IFMT == b.Stat.Mode&unix.S_IFMT
@@ -481,7 +480,7 @@ func (b *batch) chmod(c *Change) error {
 		return b.refresh(cur, v)
 	}
 	_, err = b.add(v)
-	if err != nil || c.Stat.Nlink < 2 || isDir(c.Stat) {
+	if err != nil || c.Stat.Nlink < 2 || c.Stat.IsDir() {
 		return err
 	}
 	return b.otherNames(v, func(cur Version) bool {

@@ -129,7 +129,7 @@ func (b *batch) place(v, was Version, wasLive bool) error {
 			return err
 		}
 	}
-	counts := func(v Version) bool { return !v.Deleted() && !isDir(v.Stat) }
+	counts := func(v Version) bool { return !v.Deleted() && !v.Stat.IsDir() }
 	if wasLive && counts(was) {
 		b.next.Files--
 	}

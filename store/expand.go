@@ -73,7 +73,7 @@ func (b *batch) remove(c *Change) error {
 		}
 		live = true
 	}
-	if c.Op == OpRmdir || live && isDir(cur.Stat) {
+	if c.Op == OpRmdir || live && cur.Stat.IsDir() {
 		// The kernel removes only empty directories. So if the store still lists paths in this one,
 		// their removal was not observed.
 		if err := b.removeBelow(c, c.Path, math.MaxInt64); err != nil {
@@ -101,9 +101,9 @@ func (b *batch) remove(c *Change) error {
 // removesReported reports whether c removes a directory or a special file.
 func removesReported(c *Change) bool {
 	if c.Op == OpRmdir {
-		return isDir(c.Stat)
+		return c.Stat.IsDir()
 	}
-	return c.Op == OpUnlink && !isDir(c.Stat) && !isRegular(c.Stat)
+	return c.Op == OpUnlink && !c.Stat.IsDir() && !isRegular(c.Stat)
 }
 
 // removeBelow records the removal of everything in a directory's subtree that was recorded before a
@@ -123,7 +123,7 @@ func (b *batch) removeBelow(c *Change, dir Path, before int64) error {
 		}
 		v := c.version(kid, OpUnlink)
 		v.Stat, v.Class = was.Stat, was.Class
-		if isDir(was.Stat) {
+		if was.Stat.IsDir() {
 			v.Op = OpRmdir
 		}
 		if _, err := b.add(v); err != nil {
@@ -139,7 +139,7 @@ func (b *batch) removeBelow(c *Change, dir Path, before int64) error {
 // everything below the replaced one must be gone. Only histories without scans need this (see
 // Options.Unscanned).
 func (b *batch) replacedUnseen(c *Change) error {
-	if !b.s.opt.Unscanned || !isDir(c.Stat) {
+	if !b.s.opt.Unscanned || !c.Stat.IsDir() {
 		return nil
 	}
 	unseen := *c
@@ -150,7 +150,7 @@ func (b *batch) replacedUnseen(c *Change) error {
 		return err
 	}
 	isKnown := InodeOf(at.Stat) == InodeOf(c.Stat) || at.Stat.Ino == 0 || c.Stat.Birth == 0
-	if live && isDir(at.Stat) && !isKnown {
+	if live && at.Stat.IsDir() && !isKnown {
 		if err := b.removeBelow(&unseen, c.Path, c.Stat.Birth); err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (b *batch) replacedUnseen(c *Change) error {
 		return nil
 	}
 	over, live, err := b.live(c.Path2)
-	if err != nil || !live || !isDir(over.Stat) || InodeOf(over.Stat) == InodeOf(c.Stat) {
+	if err != nil || !live || !over.Stat.IsDir() || InodeOf(over.Stat) == InodeOf(c.Stat) {
 		return err
 	}
 	return b.removeBelow(&unseen, c.Path2, math.MaxInt64)
@@ -182,7 +182,7 @@ func (b *batch) removedUnseen(c *Change) error {
 		return nil // the known version can be of this very file
 	}
 	gone := &Change{Op: OpUnlink, Class: was.Class, Path: c.Path, Time: c.Time, Actor: Actor{Comm: "outside"}}
-	if isDir(was.Stat) {
+	if was.Stat.IsDir() {
 		gone.Op = OpRmdir
 	}
 	return b.remove(gone)
@@ -233,7 +233,7 @@ func (b *batch) rename(c *Change) error {
 		if isRegular(c.Stat) && c.Stat.Size > 0 {
 			cur.NoContent = NoContentRenamed
 		}
-		if isDir(c.Stat) || isLink(c.Stat) {
+		if c.Stat.IsDir() || c.Stat.IsLink() {
 			// A directory or symlink is reported as soon as it is created through the mount. This
 			// one was never reported, so it existed before the mount.
 			cur, err = b.wasThere(c, "")
@@ -263,7 +263,7 @@ func (b *batch) rename(c *Change) error {
 			tip = nil
 		}
 	}
-	if tip == nil && (isDir(cur.Stat) || isDir(c.Stat)) {
+	if tip == nil && (cur.Stat.IsDir() || c.Stat.IsDir()) {
 		kids, err = b.below(c.Path)
 		if err != nil {
 			return err

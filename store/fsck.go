@@ -121,7 +121,7 @@ func (f *fsck) markPresent(key []byte) bool {
 
 // count adds the newest version of a path to the file counter.
 func (f *fsck) count(v *Version) {
-	if !v.Deleted() && !isDir(v.Stat) {
+	if !v.Deleted() && !v.Stat.IsDir() {
 		f.files++
 	}
 }

@@ -26,7 +26,7 @@ type linkCount struct {
 
 // severalNames reports whether v describes a file that had several names.
 func severalNames(v Version) bool {
-	return v.Stat.Nlink > 1 && v.Stat.Ino != 0 && !isDir(v.Stat) && !v.Deleted()
+	return v.Stat.Nlink > 1 && v.Stat.Ino != 0 && !v.Stat.IsDir() && !v.Deleted()
 }
 
 // counted returns v, the newest version of a path, with the present link count of its file.
@@ -65,7 +65,7 @@ func (b *batch) linkCount(in Inode) (*linkCount, error) {
 // version, so that the last version of that name keeps the earlier count.
 func (b *batch) countNames(st Stat, more int, linked int64) error {
 	n := int(st.Nlink) + more
-	if st.Ino == 0 || isDir(st) || st.Nlink == 0 || n < 1 {
+	if st.Ino == 0 || st.IsDir() || st.Nlink == 0 || n < 1 {
 		return nil
 	}
 	l, err := b.linkCount(InodeOf(st))

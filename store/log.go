@@ -284,7 +284,7 @@ func (v *View) isFile(p Path) (bool, error) {
 	if err != nil || !found {
 		return false, err
 	}
-	return !isDir(o.Stat) && o.Op != OpRmdir && o.Op != OpMkdir, nil // Stat may be unknown
+	return !o.Stat.IsDir() && o.Op != OpRmdir && o.Op != OpMkdir, nil // Stat may be unknown
 }
 
 // scanIndex calls fn with the versions listed in an i index, in either direction.

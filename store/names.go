@@ -33,7 +33,7 @@ func (s *Store) Names(dir Path, prefix string) (names []Name, err error) {
 			if err := it.Item().Value(func(val []byte) (err error) { v, err = decodeCurrent(val); return err }); err != nil {
 				return damaged(err)
 			}
-			name := Name{Path: base + Path(first), Dir: deeper || isDir(v.Stat), Deleted: v.Deleted()}
+			name := Name{Path: base + Path(first), Dir: deeper || v.Stat.IsDir(), Deleted: v.Deleted()}
 			i, known := at[name.Path]
 			if !known {
 				at[name.Path] = len(names)

@@ -65,7 +65,7 @@ func (d *DirMoves) Along(v *Version) bool {
 		return true
 	}
 	d.dir = ""
-	if v.Op == OpRename && isDir(v.Stat) {
+	if v.Op == OpRename && v.Stat.IsDir() {
 		d.dir, d.time = v.Path, v.Time
 	}
 	return false

@@ -28,7 +28,7 @@ type workingKey struct {
 
 // edited adds a version of a tracked file to its session's working set, n times.
 func (b *batch) edited(v Version, n int) {
-	if v.Actor.Session == "" || v.Class != event.Tracked || isDir(v.Stat) {
+	if v.Actor.Session == "" || v.Class != event.Tracked || v.Stat.IsDir() {
 		return
 	}
 	switch v.Op {

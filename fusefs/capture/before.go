@@ -102,7 +102,7 @@ func (c *Capture) keepBaseline(f fusefs.File, p string, class ignore.Class) {
 		return
 	}
 	st, err := f.Stat()
-	if err != nil || !isRegular(st) || c.scans.captured(p, st) {
+	if err != nil || !st.IsRegular() || c.scans.captured(p, st) {
 		return
 	}
 	c.version(f, asFound(f, p, st, class), fusefs.Caller{}, true, false)
@@ -116,15 +116,15 @@ func asFound(f fusefs.File, p string, st event.Stat, class ignore.Class) *spool.
 // Found records the state of a name that no scan has recorded, such as an ignored name or the root.
 // It does not save the content of regular files, because no operation is about to destroy it.
 func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
-	mark, several := f.Mark(), !isDir(st) && st.Nlink > 1
+	mark, several := f.Mark(), !st.IsDir() && st.Nlink > 1
 	if mark.Load()&markFound != 0 && !several {
 		return
 	}
-	listed := several && isRegular(st)
+	listed := several && st.IsRegular()
 	if listed && c.recorded.has(f, name) {
 		return
 	}
-	class := c.Class(name, isDir(st))
+	class := c.Class(name, st.IsDir())
 	if class == ignore.Excluded {
 		return
 	}
@@ -138,7 +138,7 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	r := asFound(f, name, withXattrs(f, st), class)
 	r.Target = target
 	unsaved := several && mark.Load()&markSafe == 0 // the file may be empty only because it is being written under another name
-	if isRegular(st) && (st.Size > 0 || unsaved) {
+	if st.IsRegular() && (st.Size > 0 || unsaved) {
 		r.Reason = spool.NotRead
 	}
 	if !c.append(r) {
@@ -159,7 +159,7 @@ func ForgetFound(f fusefs.File) { f.Mark().And(^markFound) }
 // knownByOtherName records the last name of an ignored file that is being removed or exchanged. The
 // file's content is saved, but perhaps only under a name that was removed earlier.
 func (c *Capture) knownByOtherName(f fusefs.File, p string) {
-	if st, err := f.Stat(); err == nil && isRegular(st) && st.Nlink < 2 { // a file with several names is recorded by Found
+	if st, err := f.Stat(); err == nil && st.IsRegular() && st.Nlink < 2 { // a file with several names is recorded by Found
 		r := asFound(f, p, withXattrs(f, st), ignore.Ignored)
 		r.Reason = spool.NotRead
 		c.append(r)
@@ -185,7 +185,7 @@ func (c *Capture) FoundAll(f fusefs.File, skip, target string, st event.Stat) {
 // save records content that has not been captured. Before a write, the whole content must be in the
 // spool when save returns, because Before is not called again for later writes.
 func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Stat, class ignore.Class, vanishes bool) {
-	if !isRegular(st) {
+	if !st.IsRegular() {
 		return
 	}
 	r := asFound(ch.File, p, st, class)

@@ -125,11 +125,11 @@ func (c *Capture) boundaryClass(class ignore.Class, p string) ignore.Class {
 // move, crosses also changes each excluded class to ignored. For moves of git's own files see
 // git.go.
 func (c *Capture) crosses(e fusefs.Event, from, to *ignore.Class) bool {
-	excludedItself := isDir(e.Stat) && (c.opaque(e.Path) || c.opaque(e.Path2))
+	excludedItself := e.Stat.IsDir() && (c.opaque(e.Path) || c.opaque(e.Path2))
 	if *from == ignore.Excluded && *to == ignore.Excluded && !excludedItself {
 		return false
 	}
-	if *from == ignore.Excluded && !isDir(e.Stat) && c.boundary.has(e.Path2) {
+	if *from == ignore.Excluded && !e.Stat.IsDir() && c.boundary.has(e.Path2) {
 		return false // for instance a save that replaces a file whose name is in the history
 	}
 	if *from == ignore.Excluded && inGit(e.Path) || *to == ignore.Excluded && inGit(e.Path2) {
@@ -200,7 +200,7 @@ func (c *Capture) recordExcluded(f fusefs.File, p, target string, st event.Stat,
 	}
 	r := asFound(f, p, withXattrs(f, st), ignore.Ignored)
 	r.Target = target
-	if isRegular(st) && st.Size > 0 {
+	if st.IsRegular() && st.Size > 0 {
 		r.Reason = spool.NotRead
 	}
 	c.append(r)

@@ -196,7 +196,7 @@ func (c *Capture) Closed(e fusefs.Closed) {
 // content if keep is set. If soon is set, no worker is woken yet; see Released.
 func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep, soon bool) {
 	mark := f.Mark()
-	keep = keep && r.Stat.Mode&modeType == modeReg
+	keep = keep && r.Stat.IsRegular()
 	if keep && r.Stat.Size > c.opt.MaxFile {
 		keep = false
 		r.TooLarge, r.TailFrom = true, 0
@@ -415,13 +415,3 @@ func (c *Capture) lookAround() bool {
 		}
 	}
 }
-
-const (
-	modeType = 0o170000
-	modeDir  = 0o040000
-	modeReg  = 0o100000
-	modeLink = 0o120000
-)
-
-func isDir(s event.Stat) bool     { return s.Mode&modeType == modeDir }
-func isRegular(s event.Stat) bool { return s.Mode&modeType == modeReg }

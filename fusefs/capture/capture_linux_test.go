@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"cachebro/fusefs"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/ignore"
@@ -212,7 +214,7 @@ func TestClasses(t *testing.T) {
 	excluded.close()
 	excluded.unlink()
 	for _, d := range []string{"node_modules/x", "node_modules"} {
-		h.c.Done(fusefs.Event{Op: event.OpRmdir, Path: d, Stat: event.Stat{Mode: modeDir}, Class: ignore.Excluded, Class2: ignore.Excluded, Caller: h.by, Time: time.Now()})
+		h.c.Done(fusefs.Event{Op: event.OpRmdir, Path: d, Stat: event.Stat{Mode: unix.S_IFDIR}, Class: ignore.Excluded, Class2: ignore.Excluded, Caller: h.by, Time: time.Now()})
 	}
 	// An ignored file is moved to a place whose files are never saved. Capture does not see the
 	// file again.

@@ -24,7 +24,7 @@ func (c *Capture) Done(e fusefs.Event) {
 	}
 	within := e.Class == ignore.Excluded && (e.Path2 == "" || e.Class2 == ignore.Excluded)
 	if within && !inGit(e.Path2) {
-		c.planned(e.Caller, e.Path, isDir(e.Stat))
+		c.planned(e.Caller, e.Path, e.Stat.IsDir())
 	}
 	e.Class, e.Class2 = c.boundaryClass(e.Class, e.Path), c.boundaryClass(e.Class2, e.Path2)
 	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: e.Class, Path: e.Path, Path2: e.Path2, Target: e.Target, Stat: e.Stat, Time: e.Time.UnixNano()}
@@ -63,7 +63,7 @@ func (c *Capture) Done(e fusefs.Event) {
 		c.linked(e, r)
 		return
 	case event.OpChmod:
-		if e.File != nil && !isDir(e.Stat) && (class != ignore.Tracked || e.File.Path() == "") {
+		if e.File != nil && !e.Stat.IsDir() && (class != ignore.Tracked || e.File.Path() == "") {
 			r.Path, class = c.nameOf(e.File, "")
 			r.Class = class
 			if class == ignore.Excluded && unseen(e.File, e.Stat) {
@@ -114,18 +114,18 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	case from == ignore.Excluded: // all older names are excluded, or there is none
 		r.Op = event.OpCreate
 		r.Path, r.Path2 = e.Path2, ""
-		if isRegular(e.Stat) {
+		if e.Stat.IsRegular() {
 			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
 			return
 		}
-	case isRegular(e.Stat):
+	case e.Stat.IsRegular():
 		c.keepBaseline(e.File, r.Path, from)
 	}
 	// If the new name is excluded, the store records only the link count.
-	if c.appendBy(e.Caller, r) && to != ignore.Excluded && isRegular(e.Stat) {
+	if c.appendBy(e.Caller, r) && to != ignore.Excluded && e.Stat.IsRegular() {
 		c.recorded.addNew(e.File, e.Path2, e.Stat.Nlink)
 	}
-	if from == ignore.Ignored && to == ignore.Tracked && isRegular(e.Stat) {
+	if from == ignore.Ignored && to == ignore.Tracked && e.Stat.IsRegular() {
 		c.versionUnderNewName(e.File, e.Path2, e)
 	}
 }
@@ -133,7 +133,7 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 // renamed records a rename, even if the two names are of different classes.
 func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	c.removedByPlan(e.Replaced, e.Caller)
-	dir, regular := isDir(e.Stat), e.File != nil && isRegular(e.Stat)
+	dir, regular := e.Stat.IsDir(), e.File != nil && e.Stat.IsRegular()
 	from, to := c.Class(e.Path, dir), e.Class2
 	if dir {
 		c.recorded.clear()
@@ -213,7 +213,7 @@ const movedToExcluded = "it was moved to where nothing is recorded; its ignored 
 // writer may not have finished.
 func (c *Capture) versionUnderOldName(f fusefs.File, p string) bool {
 	st, err := f.Stat()
-	if err != nil || !isRegular(st) || st.Birth == 0 || st.Birth > c.stateSince.UnixNano() {
+	if err != nil || !st.IsRegular() || st.Birth == 0 || st.Birth > c.stateSince.UnixNano() {
 		return false
 	}
 	if f.Mark().Load()&markSafe == 0 {
@@ -225,21 +225,21 @@ func (c *Capture) versionUnderOldName(f fusefs.File, p string) bool {
 // exchanged records that two names were exchanged. Content that has no version gets one if its new
 // name is tracked.
 func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
-	from, to := c.Class(e.Path, isDir(e.Stat)), e.Class2
+	from, to := c.Class(e.Path, e.Stat.IsDir()), e.Class2
 	var other event.Stat // the state of the file that had the second name
 	if e.Replaced != nil {
 		st, err := e.Replaced.Stat()
 		if err == nil { // an ignore rule may be for directories only
-			other, to = st, c.Class(e.Path2, isDir(st))
+			other, to = st, c.Class(e.Path2, st.IsDir())
 		}
 	}
-	below, otherBelow := c.hasContents(e.Path, isDir(e.Stat)), c.hasContents(e.Path2, isDir(other))
+	below, otherBelow := c.hasContents(e.Path, e.Stat.IsDir()), c.hasContents(e.Path2, other.IsDir())
 	c.boundary.moved(e.Path, e.Path2, true)
 	if was, is := from, to; other.Ino != 0 && c.crosses(e, &from, &to) {
 		c.recordExcluded(e.Replaced, e.Path2, e.OtherTarget, other, is)
-		c.enterBoundary(e.Path, isDir(other), otherBelow)
+		c.enterBoundary(e.Path, other.IsDir(), otherBelow)
 		c.recordExcluded(e.File, e.Path, e.Target, e.Stat, was)
-		c.enterBoundary(e.Path2, isDir(e.Stat), below)
+		c.enterBoundary(e.Path2, e.Stat.IsDir(), below)
 	}
 	if from == ignore.Excluded && to == ignore.Excluded {
 		return
@@ -280,7 +280,7 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	if from == to {
 		return
 	}
-	if to == ignore.Tracked && e.File != nil && isRegular(e.Stat) {
+	if to == ignore.Tracked && e.File != nil && e.Stat.IsRegular() {
 		c.versionUnderNewName(e.File, e.Path2, e)
 	}
 	if from == ignore.Tracked && e.Replaced != nil {
@@ -298,7 +298,7 @@ func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, before, 
 	}
 	c.keepBaseline(before, p, class)
 	r := &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Class: class, Path: p, Node: before.ID(), Stat: was, Time: e.Time.UnixNano(), LastName: true}
-	if isDir(was) {
+	if was.IsDir() {
 		r.Op, r.Reason = event.OpRmdir, movedToExcluded
 	}
 	c.appendBy(e.Caller, r)
@@ -309,10 +309,10 @@ func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, before, 
 	}
 	r = &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Class: class, Path: p, Target: target, Node: after.ID(), Stat: is, Time: e.Time.UnixNano()}
 	switch {
-	case isDir(is):
+	case is.IsDir():
 		r.Op = event.OpMkdir
 		c.scans.relocated(class == ignore.Tracked)
-	case isRegular(is):
+	case is.IsRegular():
 		c.version(after, r, e.Caller, class == ignore.Tracked, false)
 		return
 	}
@@ -323,7 +323,7 @@ func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, before, 
 // versionUnderNewName makes a version of content that got a tracked name.
 func (c *Capture) versionUnderNewName(f fusefs.File, p string, e fusefs.Event) {
 	st, err := f.Stat()
-	if err != nil || !isRegular(st) {
+	if err != nil || !st.IsRegular() {
 		return
 	}
 	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpWrite, Class: ignore.Tracked, Path: p,
@@ -416,11 +416,11 @@ func (c *Capture) Watched(on bool) { c.watched.Store(on) }
 // - OpCreate: p is new
 // - OpOutside: p changed in another way
 func (c *Capture) Beside(by fusefs.Caller, op event.Op, p, newPath string, st event.Stat) {
-	class, dir := c.Class(p, isDir(st)), isDir(st) || st.Mode == 0
+	class, dir := c.Class(p, st.IsDir()), st.IsDir() || st.Mode == 0
 	c.rule(p)
 	if newPath != "" {
 		c.rule(newPath)
-		class = min(class, c.Class(newPath, isDir(st)))
+		class = min(class, c.Class(newPath, st.IsDir()))
 	}
 	if dir && op != event.OpMkdir {
 		c.recorded.clear()
@@ -469,7 +469,7 @@ func readAttributes(f fusefs.File) (set attrs.Set, err error) {
 
 // withXattrs returns st with the extended attributes of f, unless st has them already.
 func withXattrs(f fusefs.File, st event.Stat) event.Stat {
-	if f != nil && st.Attrs == "" && st.Mode&modeType != modeLink {
+	if f != nil && st.Attrs == "" && !st.IsLink() {
 		st.Attrs = attributes(f, func() (attrs.Set, error) { return readAttributes(f) })
 	}
 	return st

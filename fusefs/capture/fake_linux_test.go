@@ -286,7 +286,7 @@ func (f *file) rename(p string, old *file) {
 	f.path.Store(&p)
 	f.names.Unlock()
 	e.Stat, _ = f.Stat()
-	e.Class, e.Class2, e.Time = f.h.c.Class(from, isDir(e.Stat)), f.h.c.Class(p, isDir(e.Stat)), time.Now()
+	e.Class, e.Class2, e.Time = f.h.c.Class(from, e.Stat.IsDir()), f.h.c.Class(p, e.Stat.IsDir()), time.Now()
 	if e.Class == ignore.Excluded {
 		e.Class = e.Class2
 	}

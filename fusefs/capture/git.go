@@ -126,7 +126,7 @@ func (c *Capture) gitBefore(ch fusefs.Change, p string, vanishes bool) {
 // file cannot be read or is not regular.
 func (c *Capture) gitSavePresent(ch fusefs.Change, r *spool.Record, vanishes bool) bool {
 	st, err := ch.File.Stat()
-	if err != nil || !isRegular(st) {
+	if err != nil || !st.IsRegular() {
 		return false
 	}
 	r.Stat = st
@@ -295,9 +295,9 @@ func (c *Capture) gitDone(e fusefs.Event) {
 			if kind == gitdir.Objects && e.Was.Mode&0o222 == 0 && !byGit(e.Caller) { // else it is being made
 				say(dir+"/objects", spool.Record{Was: spool.WasObjects, Reason: "modes and owners of objects are not saved"})
 			}
-		case stateDir && isDir(e.Stat):
+		case stateDir && e.Stat.IsDir():
 			say(e.Path, spool.Record{Was: spool.WasDir, Stat: e.Was})
-		case kind == gitdir.State && isRegular(e.Stat):
+		case kind == gitdir.State && e.Stat.IsRegular():
 			say(e.Path, spool.Record{Was: spool.WasBegin, Len: e.Was.Size, Stat: e.Was})
 		}
 	case event.OpUnlink:
@@ -314,7 +314,7 @@ func (c *Capture) gitDone(e fusefs.Event) {
 		}
 	case event.OpRename:
 		_, _, to := c.git.place(e.Path2)
-		if isDir(e.Stat) {
+		if e.Stat.IsDir() {
 			if kind == gitdir.State {
 				say(e.Path, spool.Record{Was: spool.WasMoved, Path2: e.Path2, Stat: e.Stat})
 			}

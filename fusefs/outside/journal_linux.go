@@ -353,7 +353,7 @@ func (r *Recorder) keepAgain(t *track, l *leftJournal) *spooled {
 			continue
 		}
 		path := t.abs(v.Path)
-		if st, exists := lstat(path); exists && isRegular(st) && unchanged(st, v.Stat) {
+		if st, exists := lstat(path); exists && st.IsRegular() && unchanged(st, v.Stat) {
 			by := l.caller(v)
 			t.capture.Closed(fusefs.Closed{File: t.fileOf(path, st), Caller: by, Writer: by, Op: v.Op, Stat: st, TailFrom: -1, LastPath: v.Path, Time: timeOf(v)})
 		}

@@ -295,7 +295,7 @@ func (r *Recorder) recordDirs(t *track, dir string, compare bool) bool {
 	st, exists := lstat(dir)
 	replaced := known != event.InodeOf(st)
 	switch {
-	case !exists || !isDir(st):
+	case !exists || !st.IsDir():
 		return again
 	case seen && !again && (!replaced || isMoving(r.ops, dir)):
 		return false
@@ -422,7 +422,7 @@ func (r *Recorder) needsNoRecord(n *notifier.Notice, c notifier.Call, of origin)
 	defer r.mu.Unlock()
 	r.resolver.begin()
 	s, ok := r.resolver.resolve(n, path, false)
-	return ok && passing(s.path) && !isDir(s.st) && r.passedOver(s, false, of)
+	return ok && passing(s.path) && !s.st.IsDir() && r.passedOver(s, false, of)
 }
 
 // passing reports whether a path is a short-lived file in a git directory, such as a lock. Such a
@@ -511,7 +511,7 @@ func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags
 		if flags&unix.O_CREAT != 0 {
 			r.handleMake(by, s, false, of)
 		}
-	case only, !writes, !isRegular(s.st), !allowed(s.path):
+	case only, !writes, !s.st.IsRegular(), !allowed(s.path):
 	default:
 		op := event.OpWrite
 		if flags&unix.O_TRUNC != 0 {
@@ -590,7 +590,7 @@ func (r *Recorder) byOtherNames(f *file, skip string) (all []*entry) {
 
 func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, follow bool, of origin) {
 	s, ok := r.resolver.resolve(n, path, follow)
-	if !ok || !s.exists || r.ownTemporary(s, of) || r.passedOver(s, isDir(s.st), of) {
+	if !ok || !s.exists || r.ownTemporary(s, of) || r.passedOver(s, s.st.IsDir(), of) {
 		return
 	}
 	e := r.current(s, by)
@@ -631,7 +631,7 @@ const maxExamined = 50_000
 // in the middle of the changes that the plan undoes.
 func (t *track) below(s spot, of origin) iter.Seq2[string, event.Stat] {
 	return func(yield func(string, event.Stat) bool) {
-		if !isDir(s.st) {
+		if !s.st.IsDir() {
 			return
 		}
 		looked := 0
@@ -668,7 +668,7 @@ func (t *track) foundBelow(s spot, of origin) {
 // losingBelow saves the files in the subtree of a directory that is about to leave the history.
 func (t *track) losingBelow(s spot, by fusefs.Caller, of origin) {
 	for path, st := range t.below(s, of) {
-		if isRegular(st) {
+		if st.IsRegular() {
 			t.capture.Before(fusefs.Change{File: t.fileOf(path, st), Caller: by, Op: event.OpUnlink, Name: t.rel(path)})
 		}
 	}
@@ -678,7 +678,7 @@ func (t *track) losingBelow(s spot, by fusefs.Caller, of origin) {
 // directory and the file's project for them.
 func (r *Recorder) otherNames(e *entry, s spot) {
 	known := func() bool { return len(e.file.Paths(0)) >= int(s.st.Nlink) }
-	if isDir(s.st) || s.st.Nlink < 2 || known() {
+	if s.st.IsDir() || s.st.Nlink < 2 || known() {
 		return
 	}
 	tell := func(path string) {
@@ -713,7 +713,7 @@ func (r *Recorder) make(n *notifier.Notice, by fusefs.Caller, path string, of or
 // remove handles a name that is about to be removed.
 func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir bool, of origin) {
 	s, ok := r.resolver.resolve(n, path, false)
-	willFail := !s.exists || dir != isDir(s.st)
+	willFail := !s.exists || dir != s.st.IsDir()
 	if !ok || willFail || r.ownTemporary(s, of) || !allowed(filepath.Dir(s.path)) {
 		return
 	}
@@ -734,10 +734,10 @@ func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir
 
 // losing saves a file whose name is about to be removed or replaced.
 func (r *Recorder) losing(e *entry, s spot, by fusefs.Caller, o event.Op) {
-	if isRegular(s.st) {
+	if s.st.IsRegular() {
 		e.track.capture.Before(fusefs.Change{File: e.file, Caller: by, Op: o, Name: e.track.rel(s.path)})
 	}
-	if !isRegular(s.st) || s.st.Nlink > 1 {
+	if !s.st.IsRegular() || s.st.Nlink > 1 {
 		e.recordState(s)
 		r.otherNames(e, s)
 	}
@@ -755,7 +755,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	if r.ownTemporary(a, of) && r.ownTemporary(b, of) || !bothAllowed(filepath.Dir(a.path), filepath.Dir(b.path)) {
 		return
 	}
-	if r.ownTemporary(a, of) && !isDir(a.st) && flags&unix.RENAME_EXCHANGE == 0 {
+	if r.ownTemporary(a, of) && !a.st.IsDir() && flags&unix.RENAME_EXCHANGE == 0 {
 		r.arrives(by, b, of)
 		return
 	}
@@ -788,7 +788,7 @@ func moves(r *Recorder, e *entry, s spot, o *op, of origin) {
 	e.track.foundBelow(s, of)
 	written := r.recordWritten(e, s.st)
 	leaves := o.a != o.b
-	if written || leaves && isRegular(s.st) {
+	if written || leaves && s.st.IsRegular() {
 		e.track.capture.Before(fusefs.Change{File: e.file, Caller: o.by, Op: event.OpUnlink, Name: e.track.rel(s.path)})
 	}
 	if leaves {

@@ -62,7 +62,7 @@ func (r *Recorder) settleQuiet() (awaits bool) {
 	var quiet []*entry
 	for _, e := range r.take() {
 		st, exists := lstat(e.path)
-		if now.Before(e.next) || exists && isRegular(st) && !unchanged(st, e.last) {
+		if now.Before(e.next) || exists && st.IsRegular() && !unchanged(st, e.last) {
 			r.list(e)
 		} else {
 			quiet = append(quiet, e)
@@ -122,7 +122,7 @@ func (r *Recorder) settle(e *entry) {
 		r.knowDir(e.track, filepath.Dir(e.path))
 	}
 	holder := r.holder(e, st)
-	held := holder >= 0 && isRegular(st)
+	held := holder >= 0 && st.IsRegular()
 	switch {
 	case !waited && !(sameInode(st, e.known) && held):
 		r.byOthers(e, st)
@@ -140,7 +140,7 @@ func (r *Recorder) settle(e *entry) {
 		}
 	}
 	switch {
-	case !waited || len(e.writers) == 0 || !isRegular(st):
+	case !waited || len(e.writers) == 0 || !st.IsRegular():
 	case held: // this writer still has the file open, but those that opened it later have closed it
 		e.writers = e.writers[:holder+1]
 		r.await(e)
@@ -171,7 +171,7 @@ func (r *Recorder) byOthers(e *entry, st event.Stat) {
 		was.dropName(e.track.rel(e.path))
 		before = event.Stat{} // e.known describes another file, which had this name before
 	}
-	if isRegular(st) {
+	if st.IsRegular() {
 		e.track.capture.Outside(e.file, before, st)
 	}
 }
@@ -204,7 +204,7 @@ func (r *Recorder) goneByOthers(path string) {
 // the old content.
 func (r *Recorder) altered(e *entry, st event.Stat, held bool) {
 	same := unchanged(st, e.known)
-	if len(e.writers) > 0 && isRegular(st) {
+	if len(e.writers) > 0 && st.IsRegular() {
 		by := e.writer()
 		if e.altered { // the writer may have changed nothing, so the process that changed the attributes counts as the author
 			by = e.by
@@ -218,7 +218,7 @@ func (r *Recorder) altered(e *entry, st event.Stat, held bool) {
 	if !same && (e.altered || len(e.writers) == 0) {
 		was := e.known
 		was.Size = st.Size // the new content is recorded already
-		e.track.capture.Done(fusefs.Event{Op: event.OpChmod, File: e.file, Caller: e.by, Path: e.track.rel(e.path), Stat: st, Was: was, Class: e.track.class(e.path, isDir(st)), Time: e.when})
+		e.track.capture.Done(fusefs.Event{Op: event.OpChmod, File: e.file, Caller: e.by, Path: e.track.rel(e.path), Stat: st, Was: was, Class: e.track.class(e.path, st.IsDir()), Time: e.when})
 	}
 	e.altered = false
 }
@@ -228,7 +228,7 @@ func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	r.parents(e.path)
 	was, replaces := e.file, e.known.Ino != 0
 	linked := e.known.Nlink > 1 || e.arrives && st.Nlink > 1
-	if replaces && (linked || !isRegular(e.known) || !isRegular(st)) { // it is not new content of the replaced file
+	if replaces && (linked || !e.known.IsRegular() || !st.IsRegular()) { // it is not new content of the replaced file
 		e.track.capture.Done(removal(e.track, e.path, "", e.known, was, e.by, e.when))
 		replaces = false
 	}
@@ -237,7 +237,7 @@ func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 		e.track.forget(was)
 	}
 	e.file = e.track.fileOf(e.path, st)
-	ev := fusefs.Event{File: e.file, Caller: e.by, Path: e.track.rel(e.path), Stat: st, Target: target(e.path, st), Class: e.track.class(e.path, isDir(st)), Time: e.when}
+	ev := fusefs.Event{File: e.file, Caller: e.by, Path: e.track.rel(e.path), Stat: st, Target: target(e.path, st), Class: e.track.class(e.path, st.IsDir()), Time: e.when}
 	ev.Class2 = ev.Class
 	switch kindOf(st) {
 	case unix.S_IFREG:
@@ -281,7 +281,7 @@ func (r *Recorder) parents(path string) {
 
 // settleBelow settles the awaited entries in the subtree of a directory that is about to move.
 func (r *Recorder) settleBelow(s spot) {
-	if !isDir(s.st) {
+	if !s.st.IsDir() {
 		return
 	}
 	for _, e := range r.pending {
@@ -395,7 +395,7 @@ func (r *Recorder) noteState(path string, t *track, st event.Stat, f *file, o *o
 // asCalled returns the state of a file at the time of a call on its name. Data written through a
 // descriptor since then is not an effect of the call.
 func asCalled(was, is event.Stat) event.Stat {
-	if isRegular(is) && (was.Size != is.Size || was.Mtime != is.Mtime) {
+	if is.IsRegular() && (was.Size != is.Size || was.Mtime != is.Mtime) {
 		is.Size, is.Mtime, is.Ctime = was.Size, was.Mtime, was.Ctime
 	}
 	return is
@@ -425,7 +425,7 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 	a, b := o.a.rel(o.from.path), o.b.rel(o.to.path)
 	known := asCalled(o.from.st, to)
 	ev := fusefs.Event{Op: o.op, File: o.file, Caller: o.by, Path: a, Path2: b, Target: o.target, Stat: known, Time: o.when,
-		Class: o.a.class(o.from.path, isDir(to)), Class2: o.b.class(o.to.path, isDir(to))}
+		Class: o.a.class(o.from.path, to.IsDir()), Class2: o.b.class(o.to.path, to.IsDir())}
 	entryFrom, entryTo := entryNow(r.entries, o.from.path), entryNow(r.entries, o.to.path)
 	if o.replaced != nil {
 		ev.Replaced, ev.ReplacedStat = o.replaced, o.to.st
@@ -440,7 +440,7 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 	o.file.addName(b)
 	r.absent(o.from.path, o.when)
 	r.stillHeld(r.noteState(o.to.path, o.b, known, o.file, o), entryFrom, to)
-	if isDir(to) || o.op == event.OpExchange {
+	if to.IsDir() || o.op == event.OpExchange {
 		r.shift(o, o.op == event.OpExchange)
 	}
 	if o.op == event.OpExchange {
@@ -495,8 +495,8 @@ func arrive(r *Recorder, o *op, t *track, to spot) {
 // removal returns the event of the removal of a path that had the state st. The file may be nil. to is
 // where a symbolic link led.
 func removal(t *track, path, to string, st event.Stat, f *file, by fusefs.Caller, when time.Time) fusefs.Event {
-	ev := fusefs.Event{Op: event.OpUnlink, File: f, Caller: by, Path: t.rel(path), Target: to, Stat: st, Class: t.class(path, isDir(st)), Time: when}
-	if isDir(st) {
+	ev := fusefs.Event{Op: event.OpUnlink, File: f, Caller: by, Path: t.rel(path), Target: to, Stat: st, Class: t.class(path, st.IsDir()), Time: when}
+	if st.IsDir() {
 		ev.Op, ev.File = event.OpRmdir, nil
 	}
 	ev.Class2 = ev.Class

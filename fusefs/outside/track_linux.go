@@ -293,8 +293,6 @@ func lstat(path string) (event.Stat, bool) {
 }
 
 func kindOf(st event.Stat) uint32    { return st.Mode & unix.S_IFMT }
-func isRegular(st event.Stat) bool   { return kindOf(st) == unix.S_IFREG }
-func isDir(st event.Stat) bool       { return kindOf(st) == unix.S_IFDIR }
 func sameInode(a, b event.Stat) bool { return event.InodeOf(a) == event.InodeOf(b) }
 func unchanged(a, b event.Stat) bool {
 	times := a.Ctime == b.Ctime && a.Mtime == b.Mtime

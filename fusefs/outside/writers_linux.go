@@ -44,7 +44,7 @@ func (e *entry) writer() fusefs.Caller {
 // and is about to get a name. Later writes then count as separate changes. recordWritten returns false
 // if no result of a write is awaited. st is the file's state.
 func (r *Recorder) recordWritten(e *entry, st event.Stat) bool {
-	if !isRegular(st) {
+	if !st.IsRegular() {
 		return false
 	}
 	for _, of := range append(r.byOtherNames(e.file, e.path), e) {
@@ -60,7 +60,7 @@ func (r *Recorder) recordWritten(e *entry, st event.Stat) bool {
 // only other processes of a tree still have the file open, because they inherited or received the
 // writer's descriptor, holder returns the index of the newest writer. st is the file's present state.
 func (r *Recorder) holder(e *entry, st event.Stat) int {
-	if e.closed || len(e.writers) == 0 || !isRegular(st) { // every later open is a call, which adds a writer
+	if e.closed || len(e.writers) == 0 || !st.IsRegular() { // every later open is a call, which adds a writer
 		return -1
 	}
 	err := leased(e.path)
@@ -230,7 +230,7 @@ func (o openFiles) add(dir int, name string) {
 // has since lost. was is the entry of that name, and is the file's present state.
 func (r *Recorder) stillHeld(e *entry, was entry, is event.Stat) {
 	e.writers, e.closed, e.mapped = was.writers, was.closed, was.mapped
-	if len(e.writers) > 0 && isRegular(is) && (!unchanged(is, e.known) || r.holder(e, is) >= 0) {
+	if len(e.writers) > 0 && is.IsRegular() && (!unchanged(is, e.known) || r.holder(e, is) >= 0) {
 		r.await(e)
 	}
 }

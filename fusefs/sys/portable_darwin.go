@@ -61,7 +61,7 @@ func openXattrs(dir int, name string) (int, error) {
 	if err := StatAt(dir, name, &s); err != nil {
 		return -1, err
 	}
-	if s.Mode&unix.S_IFMT == unix.S_IFLNK {
+	if s.IsLink() {
 		return openat(dir, name, unix.O_RDONLY|unix.O_SYMLINK|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	}
 	return Open(dir, name, Place, 0)

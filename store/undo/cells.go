@@ -378,7 +378,7 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 				note(v)
 				want(v.From)
 				want(v.To)
-				if isDir := v.Stat.Mode&unix.S_IFMT == unix.S_IFDIR; isDir && (v.Op == store.OpRename || v.Op == store.OpExchange) {
+				if v.Stat.IsDir() && (v.Op == store.OpRename || v.Op == store.OpExchange) {
 					moves[renaming{v.Time, v.From, p}] = true
 				}
 			}

@@ -13,8 +13,6 @@ import (
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/loop"
 	"cachebro/store/wire"
-
-	"golang.org/x/sys/unix"
 )
 
 // mountd looks for ways in which processes can change the source without going through the mount:
@@ -381,7 +379,7 @@ func (e *edge) trackWrite(ev sourcewatch.Event, by fusefs.Caller, st event.Stat,
 		e.open[ev.Path] = was
 		return false, false
 	}
-	if ev.Op&sourcewatch.Closed != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if ev.Op&sourcewatch.Closed != 0 || !st.IsRegular() {
 		made = e.open[ev.Path].created
 		delete(e.open, ev.Path)
 		return false, made

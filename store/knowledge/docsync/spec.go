@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 
 	"cachebro/store"
 	"cachebro/store/leaf/event"
@@ -52,7 +51,7 @@ func root(spec string) store.Path {
 
 // documentable reports whether a version is an existing file that may be documented.
 func documentable(v store.Version) bool {
-	return !v.Deleted() && v.Class == event.Tracked && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR
+	return !v.Deleted() && v.Class == event.Tracked && !v.Stat.IsDir()
 }
 
 // ident returns a hash that distinguishes contents, even those that are not in the store.
@@ -87,7 +86,7 @@ func (s *Sync) members(k key, file bool, at uint64) (map[store.Path]store.Hash, 
 	if !pattern(k.spec) && !strings.HasSuffix(k.spec, "/") {
 		p := store.Path(k.spec)
 		v, ok, err := s.store.AtSeq(p, at)
-		if err != nil || file || ok && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR {
+		if err != nil || file || ok && !v.Stat.IsDir() {
 			return out, take(p, v, ok, err)
 		}
 	}

@@ -2,7 +2,10 @@
 // path, classes of paths, and the identity of a file.
 package event
 
-import "github.com/fxamacker/cbor/v2"
+import (
+	"github.com/fxamacker/cbor/v2"
+	"golang.org/x/sys/unix"
+)
 
 // Settled is an extended attribute that no file has. A request for it on a mount's root is answered
 // only after all files that were closed before the request have been recorded. A file that was only
@@ -75,6 +78,11 @@ type Stat struct {
 	// Attrs holds the extended attributes as an attrs.Set. The overlay does not set it.
 	Attrs string `cbor:"11,keyasint,omitempty"`
 }
+
+// IsDir, IsRegular and IsLink report the kind of the file. A Stat without a mode is of no kind.
+func (st Stat) IsDir() bool     { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
+func (st Stat) IsRegular() bool { return st.Mode&unix.S_IFMT == unix.S_IFREG }
+func (st Stat) IsLink() bool    { return st.Mode&unix.S_IFMT == unix.S_IFLNK }
 
 // Inode identifies a file across mounts. The zero Inode is unknown.
 type Inode struct {

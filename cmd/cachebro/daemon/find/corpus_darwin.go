@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"syscall"
 
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/search"
@@ -21,7 +20,7 @@ func readBeneath(dir *os.File, p string, _ []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if st.Mode&syscall.S_IFMT != syscall.S_IFREG {
+	if !st.IsRegular() {
 		return nil, fs.ErrNotExist
 	}
 	b, _, err := source.ReadStable(f, st)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"cachebro/search"
@@ -94,13 +93,12 @@ func (f *Finder) addNotSearched(ctx context.Context, sq search.Query, a *wire.Se
 		return
 	}
 	st, err := f.Source.Lstat(ctx, p)
-	kind := st.Mode & syscall.S_IFMT
 	switch {
 	case f.Source.ClassNow(ctx, p) != ignore.Tracked:
 		a.NotSearched = search.NotSearched(a.NotSearched, "ignored", []store.Path{p})
-	case err == nil && kind == syscall.S_IFLNK:
+	case err == nil && st.IsLink():
 		a.NotSearched = search.NotSearched(a.NotSearched, "link that leads to no file of the project", []store.Path{p})
-	case err == nil && kind != syscall.S_IFREG && kind != syscall.S_IFDIR:
+	case err == nil && !st.IsRegular() && !st.IsDir():
 		a.NotSearched = search.NotSearched(a.NotSearched, "not a file", []store.Path{p})
 	}
 }
@@ -251,7 +249,7 @@ func (f *Finder) searchNames(q wire.SearchQuery, sq search.Query, limit int, a *
 func (f *Finder) addGone(sq search.Query, limit int, a *wire.SearchAnswer) error {
 	var gone []store.Version
 	err := f.Store.DeletedIn(store.Path(sq.Path), func(v store.Version) bool {
-		file := v.Class == event.Tracked && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR && !store.OwnFile(v.Path)
+		file := v.Class == event.Tracked && !v.Stat.IsDir() && !store.OwnFile(v.Path)
 		if file && sq.IsPartOf(v.Path) && !f.wasTemporary(v) {
 			gone = append(gone, v)
 		}

@@ -265,7 +265,7 @@ func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 func (f *filler) isFile(dir store.Path, name string) bool {
 	q := store.Path(path.Join(string(dir), name))
 	st, _, err := source.LstatBeneath(f.from, string(q))
-	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && !f.tracked(q, st.Mode)
+	return err == nil && st.IsRegular() && !f.tracked(q, st.Mode)
 }
 
 // known reports whether the log has a path now.
@@ -312,7 +312,7 @@ func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have 
 			continue
 		}
 		if !tracked && !f.ignored {
-			if st.Mode&unix.S_IFMT == unix.S_IFDIR || f.known(q) {
+			if st.IsDir() || f.known(q) {
 				f.leaveOut(q)
 			}
 			continue
@@ -509,7 +509,7 @@ func (f *filler) open(e entry) (*os.File, error) {
 	}
 	st, err := source.StatOf(in)
 	changed := st.Ctime != was.Ctime || st.Ino != was.Ino || st.Size != was.Size
-	if err == nil && (st.Mode&unix.S_IFMT != unix.S_IFREG || !e.live && changed) {
+	if err == nil && (!st.IsRegular() || !e.live && changed) {
 		err = errOther
 	}
 	if err != nil {

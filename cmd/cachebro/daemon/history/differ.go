@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
 
 	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
@@ -125,7 +124,7 @@ func (h *History) present(ctx context.Context, p store.Path) (versions.Side, err
 		return versions.Side{}, err
 	}
 	s := versions.Side{Path: p, Exists: true, Mode: st.Mode}
-	if st.Mode&syscall.S_IFMT == syscall.S_IFLNK {
+	if st.IsLink() {
 		v, ok, err := h.Store.Current(p)
 		if err == nil && ok {
 			s.Data = []byte(v.Target)

@@ -3,7 +3,6 @@ package history
 import (
 	"context"
 	"slices"
-	"syscall"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/versions"
@@ -70,7 +69,7 @@ func (h *History) numbers(p store.Path, vs []store.Version) map[uint64]int {
 		return nil
 	}
 	v, ok, err := h.Store.Current(p)
-	if err != nil || !ok || v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+	if err != nil || !ok || v.Stat.IsDir() {
 		return nil
 	}
 	hist, err := h.Store.History(p, true)

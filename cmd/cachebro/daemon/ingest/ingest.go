@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
@@ -341,7 +340,7 @@ func (g *Ingester) add(b *batch, j spool.Joined) {
 
 // movesDir reports whether a record may describe the rename of a directory.
 func movesDir(r *spool.Record) bool {
-	return r.Op == store.OpExchange || r.Op == store.OpRename && r.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR
+	return r.Op == store.OpExchange || r.Op == store.OpRename && r.Stat.IsDir()
 }
 
 // ingestBatch stores a batch. It returns false if ctx ended first. The batch is then read again

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
@@ -140,7 +139,7 @@ func (s *Service) wrote(v *store.Version) {
 	defer s.mu.Unlock()
 	// The previous version is looked up only if it can matter. It does not matter for most paths
 	// that disappear with a renamed or removed directory.
-	file := v.Blob != (store.Hash{}) && v.Stat.Mode&syscall.S_IFMT == syscall.S_IFREG
+	file := v.Blob != (store.Hash{}) && v.Stat.IsRegular()
 	could := file && v.Plan == "" && !v.Actor.Uncertain && !inPlace(v.Actor.Tool)
 	if !could && !slices.ContainsFunc(s.records, func(r Loss) bool { return r.Path == v.Path }) {
 		return

@@ -6,7 +6,6 @@ package plans
 import (
 	"context"
 	"log/slog"
-	"syscall"
 
 	"cachebro/cmd/cachebro/daemon/actions"
 	"cachebro/cmd/cachebro/daemon/attribution"
@@ -67,7 +66,7 @@ func (pl *Plans) repository(ctx context.Context, dir store.Path) string {
 	switch {
 	case err != nil:
 		return ""
-	case st.Mode&syscall.S_IFMT == syscall.S_IFREG:
+	case st.IsRegular():
 		return "it is a git worktree or submodule, so it is not removed; git worktree remove " + string(dir) + ", or git rm for a submodule, removes it unless that would lose something"
 	}
 	return "it is now a git repository, so it is not removed; remove it yourself if you need nothing in it"

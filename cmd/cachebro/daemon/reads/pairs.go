@@ -3,7 +3,6 @@ package reads
 import (
 	"fmt"
 	"strings"
-	"syscall"
 
 	"cachebro/cmd/cachebro/daemon/bundle"
 	"cachebro/store"
@@ -47,7 +46,7 @@ func (ws *WorkingSets) NoteWrites(vs []store.Version) {
 			if along {
 				continue // nobody wrote it
 			}
-			if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+			if v.Stat.IsDir() {
 				ws.pairs.RenamedBelow(string(v.From), string(v.Path))
 				continue
 			}

@@ -91,7 +91,7 @@ func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
 		return store.Stat{}, "", err
 	}
 	st := sx.Stat
-	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
+	if !st.IsLink() {
 		st.Attrs = string(attrs.Read(fmt.Sprintf("/proc/self/fd/%d", fd)))
 		return st, "", nil
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"cachebro/store"
@@ -89,7 +88,7 @@ func (s *Source) ClassNow(ctx context.Context, p store.Path) store.Class {
 	}
 	defer m.Close()
 	st, _, err := LstatBeneath(dir.File, string(p))
-	return m.Class(string(p), err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFDIR)
+	return m.Class(string(p), err == nil && st.IsDir())
 }
 
 // Excluded reports whether no versions of a path are stored.

@@ -477,7 +477,7 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, listed sto
 	if s.collect {
 		return s.add(ctx, found{c, v.Seq})
 	}
-	if st.Mode&syscall.S_IFMT == syscall.S_IFREG && !s.content(p, &c) {
+	if st.IsRegular() && !s.content(p, &c) {
 		return nil
 	}
 	return s.add(ctx, found{c, v.Seq})
@@ -497,7 +497,7 @@ func isCurrent(v store.Version, st store.Stat) bool {
 		return false
 	}
 	excluded := v.NoContent == "too large" || v.NoContent == store.NoContentPurged
-	complete := v.Blob != (store.Hash{}) || excluded || st.Mode&syscall.S_IFMT != syscall.S_IFREG
+	complete := v.Blob != (store.Hash{}) || excluded || !st.IsRegular()
 	return complete && asLogged(v, st)
 }
 
@@ -531,7 +531,7 @@ func (s *scanner) content(p store.Path, c *store.Change) bool {
 	}
 	defer f.Close()
 	st, err := source.StatOf(f)
-	if err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFREG {
+	if err != nil || !st.IsRegular() {
 		return false
 	}
 	content, after, err := source.ReadStable(f, st)
@@ -617,7 +617,7 @@ func (s *scanner) vanished(ctx context.Context) error {
 			continue // the path still exists, but is ignored now, for example
 		}
 		c := store.Change{Op: store.OpUnlink, Path: v.Path, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider}
-		if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+		if v.Stat.IsDir() {
 			c.Op = store.OpRmdir
 		}
 		if s.collect {

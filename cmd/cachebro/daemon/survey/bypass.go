@@ -76,7 +76,7 @@ func (b *bypassBatch) take(t ingest.Bypass) {
 		b.look(p, store.Stat{})
 	}
 	b.look(to, t.Record.Stat)
-	if isDir(t.Record.Stat) {
+	if t.Record.Stat.IsDir() {
 		b.compareTree(to) // files that were made in it just before the rename were not found at its old path
 	}
 }
@@ -119,7 +119,7 @@ func (b *bypassBatch) addRename(from, to store.Path) bool {
 	if err != nil || !live || store.InodeOf(v.Stat) != store.InodeOf(st) || !b.lostFile(from, st) {
 		return false
 	}
-	dir := isDir(st)
+	dir := st.IsDir()
 	if b.scanner.m.Class(string(from), dir) != ignore.Tracked || b.scanner.m.Class(string(to), dir) != ignore.Tracked {
 		return false
 	}
@@ -161,8 +161,8 @@ func (b *bypassBatch) look(p store.Path, seen store.Stat) {
 		return
 	}
 	appeared := !live || store.InodeOf(v.Stat) != store.InodeOf(st)
-	full := isDir(st) && b.Record.Op != store.OpMkdir
-	emptied := live && isDir(v.Stat) // another directory, with content, had the name before
+	full := st.IsDir() && b.Record.Op != store.OpMkdir
+	emptied := live && v.Stat.IsDir() // another directory, with content, had the name before
 	b.addPresent(p, v, live, st, target)
 	if appeared && (full || emptied) {
 		b.compareTree(p)
@@ -178,7 +178,7 @@ func (b *bypassBatch) isNew(live bool, seen, now store.Stat) bool {
 
 // unchanged reports whether both stats describe the same file, which was not written in between.
 func unchanged(seen, now store.Stat) bool {
-	return store.InodeOf(seen) == store.InodeOf(now) && (isDir(now) || seen.Size == now.Size && seen.Mtime == now.Mtime)
+	return store.InodeOf(seen) == store.InodeOf(now) && (now.IsDir() || seen.Size == now.Size && seen.Mtime == now.Mtime)
 }
 
 // addPresent adds the present state of a path, if the log has another state.
@@ -186,7 +186,7 @@ func (b *bypassBatch) addPresent(p store.Path, v store.Version, live bool, st st
 	if live && isCurrent(v, st) || b.survey.Ingest.Writing(p) {
 		return
 	}
-	c := store.Change{Op: store.OpOutside, Path: p, Stat: st, Target: target, Class: b.scanner.m.Class(string(p), isDir(st))}
+	c := store.Change{Op: store.OpOutside, Path: p, Stat: st, Target: target, Class: b.scanner.m.Class(string(p), st.IsDir())}
 	if c.Class != ignore.Tracked {
 		return // scans skip it, too
 	}
@@ -198,7 +198,7 @@ func (b *bypassBatch) addPresent(p store.Path, v store.Version, live bool, st st
 	}
 	if !live {
 		c.Op = store.OpCreate
-		if isDir(st) {
+		if st.IsDir() {
 			c.Op = store.OpMkdir
 		}
 		since, ok := b.survey.mount.reportsSince()
@@ -206,7 +206,7 @@ func (b *bypassBatch) addPresent(p store.Path, v store.Version, live bool, st st
 			c.Op = store.OpBaseline // it existed before, but none of its content was stored
 		}
 	}
-	if st.Mode&syscall.S_IFMT == syscall.S_IFREG && !b.scanner.content(p, &c) {
+	if st.IsRegular() && !b.scanner.content(p, &c) {
 		return
 	}
 	b.add(c)
@@ -226,7 +226,7 @@ func (b *bypassBatch) addParent(p store.Path) bool {
 	}
 	st, target, err := source.LstatBeneath(b.scanner.dir, string(dir))
 	switch {
-	case err != nil || !isDir(st): // p is gone, too, which another record reports
+	case err != nil || !st.IsDir(): // p is gone, too, which another record reports
 	case b.Record.Op == store.OpOutside && b.renamed(st):
 		return false
 	default:
@@ -239,20 +239,20 @@ func (b *bypassBatch) addParent(p store.Path) bool {
 func (b *bypassBatch) renamed(st store.Stat) bool {
 	b.flush()
 	return slices.ContainsFunc(b.live(""), func(v store.Version) bool {
-		return isDir(v.Stat) && store.InodeOf(v.Stat) == store.InodeOf(st) && b.isAbsent(v.Path)
+		return v.Stat.IsDir() && store.InodeOf(v.Stat) == store.InodeOf(st) && b.isAbsent(v.Path)
 	})
 }
 
 // addRemoval adds deletions of a path and of everything in its subtree.
 func (b *bypassBatch) addRemoval(v store.Version) {
 	all := []store.Version{v}
-	if isDir(v.Stat) {
+	if v.Stat.IsDir() {
 		b.flush()
 		all = b.live(v.Path)
 	}
 	for _, v := range slices.Backward(all) { // children before their directories
 		c := store.Change{Op: store.OpUnlink, Path: v.Path, Class: v.Class}
-		if isDir(v.Stat) {
+		if v.Stat.IsDir() {
 			c.Op = store.OpRmdir
 		}
 		b.add(c)
@@ -279,7 +279,7 @@ func (b *bypassBatch) compareTree(dir store.Path) {
 		known[v.Path] = v
 	}
 	present := map[store.Path]bool{dir: true}
-	if st, _, err := source.LstatBeneath(b.scanner.dir, string(dir)); err == nil && isDir(st) {
+	if st, _, err := source.LstatBeneath(b.scanner.dir, string(dir)); err == nil && st.IsDir() {
 		b.walk(dir, known, present)
 	}
 	for _, v := range b.live(dir) {
@@ -311,5 +311,3 @@ func (b *bypassBatch) walk(dir store.Path, known map[store.Path]store.Version, p
 		b.addPresent(p, v, live, st, target)
 	}
 }
-
-func isDir(st store.Stat) bool { return st.Mode&syscall.S_IFMT == syscall.S_IFDIR }

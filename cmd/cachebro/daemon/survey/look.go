@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"syscall"
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
@@ -57,7 +56,7 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 	if err != nil {
 		return l, onwire.Error(err)
 	}
-	if ok && v.Stat.Mode&syscall.S_IFMT == syscall.S_IFLNK || !ok {
+	if !ok || v.Stat.IsLink() {
 		if name, found := s.Source.RealName(ctx, f); found && name != p {
 			l.Path = name
 			v, ok, err = s.Store.Current(name)
@@ -116,7 +115,7 @@ func (s *Survey) recorded(p store.Path) (File, error) {
 		return File{}, onwire.Error(err)
 	case !ok || v.Deleted():
 		return File{}, wire.Errorf(wire.ErrNotFound, "", "%s does not exist", onwire.Display(p))
-	case v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR:
+	case v.Stat.IsDir():
 		return File{}, wire.Errorf(wire.ErrIsDir, "", "%s is a directory", onwire.Display(p))
 	}
 	return File{Path: p, Hash: v.Blob, Stat: v.Stat, Version: v, Known: true, Content: func() ([]byte, error) { return s.Store.Content(v.Blob) }}, nil
@@ -180,7 +179,7 @@ func (s *Survey) noteGone(ctx context.Context, p store.Path) {
 	if c.Plan != "" {
 		c.Actor = actorIn(ctx)
 	}
-	if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+	if v.Stat.IsDir() {
 		c.Op = store.OpRmdir
 	}
 	if _, err := s.Ingest.Append(ctx, []store.Change{c}, func() bool {

@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
@@ -166,7 +165,7 @@ func (s *Survey) UpdateKnown(ctx context.Context) error {
 		return onwire.Error(err)
 	}
 	for _, v := range known {
-		if st, err := s.Source.Lstat(ctx, v.Path); err == nil && (isDir(st) && isDir(v.Stat) || source.SameContent(v.Stat, st)) {
+		if st, err := s.Source.Lstat(ctx, v.Path); err == nil && (st.IsDir() && v.Stat.IsDir() || source.SameContent(v.Stat, st)) {
 			continue // the log may lack its content, but nothing endangers the file
 		}
 		if _, err := s.Look(ctx, v.Path); ctx.Err() != nil {
@@ -211,7 +210,7 @@ func (b *baseline) unwatched(ctx context.Context) error {
 		f := &all[i]
 		at = max(at, min(f.c.Time+ingest.ClockTick, time.Now().UnixNano()))
 		f.c.Time = at
-		if f.c.Stat.Mode&syscall.S_IFMT == syscall.S_IFREG && f.c.Op != store.OpUnlink && !s.content(f.c.Path, &f.c) {
+		if f.c.Stat.IsRegular() && f.c.Op != store.OpUnlink && !s.content(f.c.Path, &f.c) {
 			continue
 		}
 		if err := s.add(ctx, *f); err != nil {
@@ -225,7 +224,7 @@ func (b *baseline) unwatched(ctx context.Context) error {
 // existed before and is seen for the first time. A path can also be new because an older file was
 // moved or linked to it. The log then has that file under another name.
 func (s *scanner) classifyNew(c *store.Change) error {
-	sv, dir := s.b.survey, c.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR
+	sv, dir := s.b.survey, c.Stat.IsDir()
 	at := lastChange(c.Stat, true)
 	if !sv.madeSince(c.Stat) {
 		at = max(c.Stat.Ctime, s.namedAt[path.Dir(string(c.Path))])
@@ -305,14 +304,14 @@ func (s *scanner) renamed(st store.Stat) (bool, error) {
 		now, _, err := source.LstatBeneath(s.dir, string(p))
 		return err != nil || of(now) != of(st)
 	}
-	more := st.Mode&syscall.S_IFMT != syscall.S_IFDIR && uint32(st.Nlink) > f.links
+	more := !st.IsDir() && uint32(st.Nlink) > f.links
 	return more || slices.ContainsFunc(f.names, gone), nil
 }
 
 // lastChange returns the time at which a file that was found got its present state. A new
 // directory counts from its birth, because every file made in it changes its ctime.
 func lastChange(st store.Stat, fresh bool) int64 {
-	if fresh && st.Mode&syscall.S_IFMT == syscall.S_IFDIR && st.Birth > 0 {
+	if fresh && st.IsDir() && st.Birth > 0 {
 		return st.Birth
 	}
 	return st.Ctime

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"syscall"
 	"time"
 
 	"cachebro/store"
@@ -102,7 +101,7 @@ func noVersion(seq uint64) error {
 func KnownDir(st *store.Store, p store.Path) (bool, error) {
 	found := errors.New("found")
 	err := st.Live(p, func(v store.Version) error {
-		if v.Path != p || v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+		if v.Path != p || v.Stat.IsDir() {
 			return found
 		}
 		return nil
@@ -116,9 +115,9 @@ func KnownDir(st *store.Store, p store.Path) (bool, error) {
 // Content returns what show prints: the bytes, or the target of a symbolic link.
 func Content(st *store.Store, v store.Version) ([]byte, error) {
 	switch {
-	case v.Stat.Mode&syscall.S_IFMT == syscall.S_IFLNK:
+	case v.Stat.IsLink():
 		return []byte(v.Target), nil
-	case v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR:
+	case v.Stat.IsDir():
 		return nil, wire.Errorf(wire.ErrIsDir, "name a file in it", "%s was a directory in this version", onwire.Display(v.Path))
 	case v.Blob == (store.Hash{}) && v.Deleted():
 		return nil, wire.Errorf(wire.ErrNotFound, fmt.Sprintf("cachebro show '%s@-1'", onwire.Display(v.Path)), "%s was deleted in version %d", onwire.Display(v.Path), v.Seq)
