@@ -109,7 +109,7 @@ func (c *call) reportStart(ctx context.Context) (wire.SessionAnswer, error) {
 }
 
 func reportPrompt(ctx context.Context, c *call) answer {
-	_, _ = c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.recordable(c.text, 400), Given: tokensOf(len(c.text)), Beside: true})
+	_, _ = c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.recordable(c.text, 400), Given: tokensOf(len(c.text)), NoNews: true})
 	return answer{}
 }
 

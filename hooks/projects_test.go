@@ -68,7 +68,7 @@ func TestBothProjectsAreTold(t *testing.T) {
 		t.Errorf("the other project heard %q, want %q", got, want)
 	}
 	var e wire.SessionEvent
-	if o.asked(wire.MSession, &e); e.Prompt != "p2" || e.Text != "more" || !e.Beside {
+	if o.asked(wire.MSession, &e); e.Prompt != "p2" || e.Text != "more" || !e.NoNews {
 		t.Errorf("the prompt reached it as %+v", e)
 	}
 }

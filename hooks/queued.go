@@ -37,7 +37,7 @@ func (e *event) typedMeanwhile(env Env, opt options) {
 // tellQueued registers a prompt that no event has reported.
 func (c *call) tellQueued(ctx context.Context) {
 	if c.queued != "" {
-		_, _ = c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.recordable(c.queued, 400), Given: tokensOf(len(c.queued)), Beside: true})
+		_, _ = c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.recordable(c.queued, 400), Given: tokensOf(len(c.queued)), NoNews: true})
 	}
 }
 

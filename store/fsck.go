@@ -100,7 +100,7 @@ type fsck struct {
 	blocks   map[uint64]times
 	lost     map[uint64]bool // see Check.Lost
 	top      uint64          // the highest number of a version
-	files    uint64          // see State.Files; complete once the c keys are checked
+	files    uint64          // see State.Files; complete after checkCurrent
 }
 
 // wanted is the hash of an index key that version seq must have.
@@ -119,8 +119,8 @@ func (f *fsck) markPresent(key []byte) bool {
 	return ok
 }
 
-// count adds the newest version of a path to the file counter.
-func (f *fsck) count(v *Version) {
+// countFile adds the newest version of a path to the file counter.
+func (f *fsck) countFile(v *Version) {
 	if !v.Deleted() && !v.Stat.IsDir() {
 		f.files++
 	}
@@ -161,7 +161,7 @@ func (f *fsck) checkVersions(ctx context.Context, txn *badger.Txn) error {
 	if err != nil {
 		return err
 	}
-	grouped := func(before uint64) error {
+	checkGroupsBefore := func(before uint64) error {
 		for ; len(groups) > 0 && groups[0].first < before; groups = groups[1:] {
 			g, common := groups[0], groups[0].common()
 			for _, ix := range indexes(&common) {
@@ -197,7 +197,7 @@ func (f *fsck) checkVersions(ctx context.Context, txn *badger.Txn) error {
 			}
 			continue
 		}
-		if err := grouped(v.Seq); err != nil {
+		if err := checkGroupsBefore(v.Seq); err != nil {
 			return err
 		}
 		for _, ix := range keysOf(&v) {
@@ -207,7 +207,7 @@ func (f *fsck) checkVersions(ctx context.Context, txn *badger.Txn) error {
 			return err
 		}
 	}
-	if err := grouped(math.MaxUint64); err != nil {
+	if err := checkGroupsBefore(math.MaxUint64); err != nil {
 		return err
 	}
 	for blk, t := range f.blocks {
@@ -283,10 +283,10 @@ func (f *fsck) checkGroups(txn *badger.Txn) (all []*members, err error) {
 			return nil, err
 		}
 	}
-	stray := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kList}})
-	defer stray.Close()
-	for stray.Rewind(); stray.Valid(); stray.Next() {
-		key := stray.Item().KeyCopy(nil)
+	stored := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kList}})
+	defer stored.Close()
+	for stored.Rewind(); stored.Valid(); stored.Next() {
+		key := stored.Item().KeyCopy(nil)
 		if len(key) != 13 || !lists[binary.BigEndian.Uint64(key[1:])] {
 			if err := f.stray(key); err != nil {
 				return nil, err
@@ -296,7 +296,7 @@ func (f *fsck) checkGroups(txn *badger.Txn) (all []*members, err error) {
 	return all, nil
 }
 
-// checkCurrent compares the c keys with the newest versions.
+// checkCurrent compares the recorded newest version of each path with the log.
 func (f *fsck) checkCurrent(ctx context.Context, txn *badger.Txn) error {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kCurrent}})
 	defer it.Close()
@@ -316,7 +316,7 @@ func (f *fsck) checkCurrent(ctx context.Context, txn *badger.Txn) error {
 			v, err := decodeCurrent(val)
 			if err == nil && v.Seq == n.seq && maphash.Bytes(f.seed, val[8:]) == n.sum && !f.lost[n.seq] {
 				delete(f.newest, p)
-				f.count(&v)
+				f.countFile(&v)
 			}
 			return nil
 		})
@@ -332,7 +332,7 @@ func (f *fsck) checkCurrent(ctx context.Context, txn *badger.Txn) error {
 		if !f.lost[n.seq] {
 			f.problem("the newest version of %q is not recorded", string(p))
 		}
-		f.count(&v)
+		f.countFile(&v)
 		if err := f.b.w.Set(keyCurrent(p), encodeCurrent(&v, encode(&v))); err != nil {
 			return err
 		}
@@ -393,7 +393,7 @@ func (f *fsck) stray(key []byte) error {
 
 // checkCounters compares the counters of the state with the counts of this check.
 func (f *fsck) checkCounters() error {
-	have, err := f.counted()
+	have, err := f.correctState()
 	if err != nil {
 		return err
 	}
@@ -407,15 +407,15 @@ func (f *fsck) checkCounters() error {
 
 // recount corrects the counters of the state.
 func (f *fsck) recount() error {
-	n, err := f.counted()
+	n, err := f.correctState()
 	if err == nil {
 		f.b.next, f.b.contents.Counts = n, n.counts()
 	}
 	return err
 }
 
-// counted returns the state with the counters that are correct after the repairs of this batch.
-func (f *fsck) counted() (State, error) {
+// correctState returns the state with the counters that are correct after the repairs of this batch.
+func (f *fsck) correctState() (State, error) {
 	n := f.b.next
 	n.Versions, n.Files = uint64(f.Versions), f.files
 	n.Seq = max(n.Seq, f.top)

@@ -17,15 +17,15 @@ import (
 
 // health holds the state that an indexer reports on /healthz and /metrics.
 type health struct {
-	late time.Duration // a project is overdue after this time without a successful round
+	overdueAfter time.Duration // a project is overdue after this time without a successful round
 
 	mu       sync.Mutex // guards the fields below; no other lock is taken while it is held
 	since    time.Time
-	projects map[string]*watched
+	projects map[string]*projectCounts
 }
 
-// watched counts what happened in one project's rounds.
-type watched struct {
+// projectCounts counts what happened in one project's rounds.
+type projectCounts struct {
 	rounds, failed     int64
 	segments, versions int64
 	machines, problems int
@@ -34,7 +34,7 @@ type watched struct {
 }
 
 func newHealth(every time.Duration) *health {
-	return &health{late: max(5*every, 5*time.Minute), since: time.Now(), projects: map[string]*watched{}}
+	return &health{overdueAfter: max(5*every, 5*time.Minute), since: time.Now(), projects: map[string]*projectCounts{}}
 }
 
 // round records one round of imports of a project. A problem with one machine is not a failure of
@@ -44,7 +44,7 @@ func (h *health) round(project string, f fleet.FeedResult, err error, took time.
 	defer h.mu.Unlock()
 	w := h.projects[project]
 	if w == nil {
-		w = &watched{}
+		w = &projectCounts{}
 		h.projects[project] = w
 	}
 	w.rounds++
@@ -59,9 +59,8 @@ func (h *health) round(project string, f fleet.FeedResult, err error, took time.
 	w.last = time.Now()
 }
 
-// overdue returns a project that no round has imported successfully within the time late, or "" if
-// there is none. If late has passed since the start and no round of any project has ended, it returns
-// "any project".
+// overdue returns a project without a successful round for the time overdueAfter, or "" if there is
+// none. If no round of any project has ended for that time, it returns "any project".
 func (h *health) overdue() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,11 +69,11 @@ func (h *health) overdue() string {
 		if last.Before(h.since) {
 			last = h.since
 		}
-		if time.Since(last) > h.late {
+		if time.Since(last) > h.overdueAfter {
 			return name
 		}
 	}
-	if len(h.projects) == 0 && time.Since(h.since) > h.late {
+	if len(h.projects) == 0 && time.Since(h.since) > h.overdueAfter {
 		return "any project"
 	}
 	return ""
@@ -85,16 +84,16 @@ func (h *health) write(w io.Writer) {
 	defer h.mu.Unlock()
 	for _, m := range []struct {
 		name, kind, help string
-		of               func(*watched) float64
+		value            func(*projectCounts) float64
 	}{
-		{"rounds_total", "counter", "Rounds that looked at the project.", func(p *watched) float64 { return float64(p.rounds) }},
-		{"rounds_failed_total", "counter", "Rounds that failed as a whole.", func(p *watched) float64 { return float64(p.failed) }},
-		{"segments_total", "counter", "Segments that were imported.", func(p *watched) float64 { return float64(p.segments) }},
-		{"versions_total", "counter", "Versions that were imported.", func(p *watched) float64 { return float64(p.versions) }},
-		{"machines", "gauge", "Machines that write to the project.", func(p *watched) float64 { return float64(p.machines) }},
-		{"machines_problem", "gauge", "Machines whose history could not be read completely.", func(p *watched) float64 { return float64(p.problems) }},
-		{"round_seconds", "gauge", "How long the last round took.", func(p *watched) float64 { return p.took.Seconds() }},
-		{"last_round_timestamp_seconds", "gauge", "When a round last succeeded; 0: never.", func(p *watched) float64 {
+		{"rounds_total", "counter", "Rounds that looked at the project.", func(p *projectCounts) float64 { return float64(p.rounds) }},
+		{"rounds_failed_total", "counter", "Rounds that failed as a whole.", func(p *projectCounts) float64 { return float64(p.failed) }},
+		{"segments_total", "counter", "Segments that were imported.", func(p *projectCounts) float64 { return float64(p.segments) }},
+		{"versions_total", "counter", "Versions that were imported.", func(p *projectCounts) float64 { return float64(p.versions) }},
+		{"machines", "gauge", "Machines that write to the project.", func(p *projectCounts) float64 { return float64(p.machines) }},
+		{"machines_problem", "gauge", "Machines whose history could not be read completely.", func(p *projectCounts) float64 { return float64(p.problems) }},
+		{"round_seconds", "gauge", "How long the last round took.", func(p *projectCounts) float64 { return p.took.Seconds() }},
+		{"last_round_timestamp_seconds", "gauge", "When a round last succeeded; 0: never.", func(p *projectCounts) float64 {
 			if p.last.IsZero() {
 				return 0
 			}
@@ -103,7 +102,7 @@ func (h *health) write(w io.Writer) {
 	} {
 		fmt.Fprintf(w, "# HELP cachebro_fleet_%s %s\n# TYPE cachebro_fleet_%s %s\n", m.name, m.help, m.name, m.kind)
 		for _, name := range slices.Sorted(maps.Keys(h.projects)) {
-			fmt.Fprintf(w, "cachebro_fleet_%s{project=\"%s\"} %v\n", m.name, escape.Replace(name), m.of(h.projects[name]))
+			fmt.Fprintf(w, "cachebro_fleet_%s{project=\"%s\"} %v\n", m.name, escape.Replace(name), m.value(h.projects[name]))
 		}
 	}
 }
@@ -124,7 +123,7 @@ func (h *health) handler(ping func(context.Context) error) http.Handler {
 			return
 		}
 		if project := h.overdue(); project != "" {
-			http.Error(w, "no import from "+project+" has succeeded for "+h.late.String(), http.StatusServiceUnavailable)
+			http.Error(w, "no import from "+project+" has succeeded for "+h.overdueAfter.String(), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")

@@ -133,7 +133,7 @@ func (x *indexer) importRepeatedly(ctx context.Context, every time.Duration, lis
 			project := p.Short()
 			health.round(project, f, err, time.Since(began))
 			if f.Segments > 0 {
-				log.Info("brought in", "project", project, "machines", f.Machines, "segments", f.Segments, "versions", f.Versions, "busy", f.Busy, "took", time.Since(began).Round(time.Millisecond).String())
+				log.Info("imported", "project", project, "machines", f.Machines, "segments", f.Segments, "versions", f.Versions, "busy", f.Busy, "took", time.Since(began).Round(time.Millisecond).String())
 			}
 			problem := errors.Join(err, f.Unlisted)
 			text := ""

@@ -42,6 +42,7 @@ func dial(socket string) (int, error) {
 	return fd, nil
 }
 
+// ask sends a request, with descriptors, and waits for the reply.
 func ask(conn int, packet []byte, within time.Duration, fds ...int) error {
 	var rights []byte
 	if len(fds) > 0 {
@@ -112,19 +113,19 @@ func Start(p wire.Paths, exe string, env []string) error {
 		return err
 	}
 	defer log.Close()
-	said, say, err := os.Pipe()
+	output, stdout, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	defer said.Close()
-	cmd := &exec.Cmd{Path: exe, Args: []string{"cachebro", "net"}, Dir: "/", Env: env, Stdout: say, Stderr: log, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	defer output.Close()
+	cmd := &exec.Cmd{Path: exe, Args: []string{"cachebro", "net"}, Dir: "/", Env: env, Stdout: stdout, Stderr: log, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	err = WithTimerSlack(recorderSlack, cmd.Start)
-	say.Close()
+	stdout.Close()
 	if err != nil {
 		return err
 	}
 	go func() { _ = cmd.Wait() }()
-	if line, _ := bufio.NewReader(said).ReadString('\n'); line != "ready\n" {
+	if line, _ := bufio.NewReader(output).ReadString('\n'); line != "ready\n" {
 		return fmt.Errorf("the recorder of changes outside of mounts could not start; see %s", log.Name())
 	}
 	return nil

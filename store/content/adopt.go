@@ -22,13 +22,11 @@ type Sibling struct {
 
 // keyAlone exists if something was ever purged. Then no pack file is adopted, because purged
 // content must not return from a sibling.
-var keyAlone = []byte{'m', 'a', 'l', 'o', 'n', 'e'}
+var keyAlone = []byte("malone")
 
-const (
-	// adoptUseful adopts a pack file only if that saves at least minAdopted bytes, or half of the
-	// file's size if that is less.
-	minAdopted = 64 << 10
-)
+// adoptUseful adopts a pack file only if that saves at least minAdopted bytes, or half of the file's
+// size if that is less.
+const minAdopted = 64 << 10
 
 // adopted is a pack file that was linked into this store.
 type adopted struct {
@@ -111,9 +109,9 @@ func (s *Store) candidates(ctx context.Context) []candidate {
 // is killed before the frames are recorded, Open removes the linked files. The caller holds the
 // lock of s.
 func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate) bool) (bool, error) {
-	st := &inventory{last: s.lastFrame}
+	last, lastPack := s.lastFrame, uint64(0)
 	err := s.eachFrame(func(id uint64, h frameHead) error {
-		st.last, st.pack = max(st.last, id), max(st.pack, h.pack)
+		last, lastPack = max(last, id), max(lastPack, h.pack)
 		return nil
 	})
 	if err != nil {
@@ -140,10 +138,10 @@ func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate
 			return false, fmt.Errorf("adopt: %w", db.FailedWrite(err))
 		}
 		room -= parts
-		got = append(got, adopted{c.name, c.frames, st.last + 1, c.dir < s.dir})
-		st.last += uint64(len(c.frames))
+		got = append(got, adopted{c.name, c.frames, last + 1, c.dir < s.dir})
+		last += uint64(len(c.frames))
 	}
-	s.lastFrame = st.last
+	s.lastFrame = last
 	if len(got) == 0 {
 		return false, ctx.Err()
 	}
@@ -152,7 +150,7 @@ func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate
 		return false, fmt.Errorf("adopt: %w", err)
 	}
 	for _, p := range got {
-		if err := s.enterPack(p, st.pack+1); err != nil {
+		if err := s.enterPack(p, lastPack+1); err != nil {
 			return false, fmt.Errorf("adopt: %w", err)
 		}
 	}

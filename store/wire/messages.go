@@ -336,11 +336,11 @@ type PlanRequest struct {
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
 	// The following fields are for plans of the user's own history. ActionKey is the key of a
 	// project's action whose changes outside the project are undone. Project restricts the plan to
-	// sessions that worked in that project. Beside is the ID of a plan of the project: an undo is
-	// recorded as belonging to that plan, and a redo reverses the undo that belongs to it.
-	ActionKey string `json:"action_key,omitempty"`
-	Project   string `json:"project,omitempty"`
-	Beside    string `json:"beside,omitempty"`
+	// sessions that worked in that project. ProjectPlan is the ID of a plan of the project: an undo
+	// is recorded as belonging to that plan, and a redo reverses the undo that belongs to it.
+	ActionKey   string `json:"action_key,omitempty"`
+	Project     string `json:"project,omitempty"`
+	ProjectPlan string `json:"beside,omitempty"`
 }
 
 // Elsewhere is a set of changes that were found in another tree.

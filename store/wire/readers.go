@@ -171,9 +171,9 @@ type SessionEvent struct {
 	Text string `json:"text,omitempty"`
 	// Given is the number of tokens that the event added to the context.
 	Given int64 `json:"given,omitempty"`
-	// Beside means that another project's daemon answers the session. This daemon then does not
-	// report changes by others.
-	Beside bool `json:"beside,omitempty"`
+	// NoNews means that the answer need not report changes by others, because another project's
+	// daemon answers the session, or because the client takes no answer to this event.
+	NoNews bool `json:"beside,omitempty"`
 	// Continues means that the client itself sent this prompt, without the user.
 	Continues bool `json:"continues,omitempty"`
 	// Causes lists the tool calls and agents that the prompt reports on, best match first.

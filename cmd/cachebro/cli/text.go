@@ -29,9 +29,9 @@ func OneLine(s string) string {
 	}, s)
 }
 
-// JsonPath adds a path to an object. A path that is valid UTF-8 is added under name, any other path
+// JSONPath adds a path to an object. A path that is valid UTF-8 is added under name, any other path
 // in base64 under name_base64, because JSON strings cannot contain other bytes.
-func JsonPath(m map[string]any, name string, path []byte) {
+func JSONPath(m map[string]any, name string, path []byte) {
 	if len(path) == 0 && name != "path" {
 		return
 	}
@@ -43,9 +43,9 @@ func JsonPath(m map[string]any, name string, path []byte) {
 }
 
 // Object turns a wire struct into a map. paths holds the struct's path fields, by JSON name. Object
-// writes them with JsonPath.
-func Object(dto any, paths map[string][]byte) map[string]any {
-	raw, err := json.Marshal(dto)
+// writes them with JSONPath.
+func Object(v any, paths map[string][]byte) map[string]any {
+	raw, err := json.Marshal(v)
 	m := map[string]any{}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber() // a float64 cannot hold every sequence number exactly
@@ -57,7 +57,7 @@ func Object(dto any, paths map[string][]byte) map[string]any {
 	}
 	for name, path := range paths {
 		delete(m, name)
-		JsonPath(m, name, path)
+		JSONPath(m, name, path)
 	}
 	return m
 }

@@ -41,14 +41,14 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 	if state, err := e.Paths().State(t.Root); err != nil || !cli.IsDir(state) {
 		return nil, 0
 	}
-	ask := wire.PlanRequest{Kind: r.Kind, Merge: r.Merge, Force: r.Force, DryRun: r.DryRun, Beside: here.ID}
+	ask := wire.PlanRequest{Kind: r.Kind, Merge: r.Merge, Force: r.Force, DryRun: r.DryRun, ProjectPlan: here.ID}
 	if len(here.Steps) == 0 {
-		ask.Beside = ""
+		ask.ProjectPlan = ""
 	}
 	asks := []wire.PlanRequest{ask}
 	switch {
 	case r.Kind == "redo":
-		asks[0].Beside = here.Of
+		asks[0].ProjectPlan = here.Of
 		if here.Of == "" {
 			return nil, 0
 		}
@@ -74,7 +74,7 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 		}
 		if r.Last {
 			last := ask
-			last.Last, last.Beside = true, ""
+			last.Last, last.ProjectPlan = true, ""
 			last.Since, last.Project = here.ActionEnd, own.Root
 			asks = append(asks, last)
 		}

@@ -49,7 +49,7 @@ func statJSON(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, sin
 	byLast := func(a, b *changedFile) int { return cmp.Compare(b.last.Seq, a.last.Seq) }
 	for _, f := range slices.SortedFunc(maps.Values(files), byLast) {
 		m := map[string]any{"ops": f.ops, "last": f.last.Time, "deleted": f.last.Deleted, "authors": f.authors, "from_seq": f.first.Prev, "to_seq": f.last.Seq}
-		cli.JsonPath(m, "path", []byte(f.path))
+		cli.JSONPath(m, "path", []byte(f.path))
 		if err := e.PrintJSON(m); err != nil {
 			return err
 		}

@@ -53,8 +53,8 @@ A reader is a session and an agent. Without --session the full text is printed.`
 		}
 		if *asJSON {
 			m := cli.Object(a, nil)
-			cli.JsonPath(m, "path", t.Rel)
-			cli.JsonPath(m, "text", text)
+			cli.JSONPath(m, "path", t.Rel)
+			cli.JSONPath(m, "text", text)
 			return e.PrintJSON(m)
 		}
 		return printShown(e, a, text)

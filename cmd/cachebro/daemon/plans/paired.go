@@ -18,10 +18,10 @@ const pairedBucket = "beside"
 
 // recordPairing records that a plan was made together with a plan of a project.
 func (pl *Plans) recordPairing(q wire.PlanRequest, p *undo.Draft) error {
-	if q.Beside == "" || q.DryRun || q.Kind != store.PlanUndo || len(p.Steps) == 0 {
+	if q.ProjectPlan == "" || q.DryRun || q.Kind != store.PlanUndo || len(p.Steps) == 0 {
 		return nil
 	}
-	return pl.Store.KV(pairedBucket).Set(q.Beside, []byte(p.ID))
+	return pl.Store.KV(pairedBucket).Set(q.ProjectPlan, []byte(p.ID))
 }
 
 // pairedPlan returns the plan that was made together with a plan of a project, or "" if none was.

@@ -257,8 +257,8 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 		}
 		return p, err
 	case store.PlanRedo:
-		if q.Beside != "" {
-			q.Plan = pl.pairedPlan(q.Beside)
+		if q.ProjectPlan != "" {
+			q.Plan = pl.pairedPlan(q.ProjectPlan)
 			if q.Plan == "" {
 				return nil, wire.Errorf(wire.ErrNotFound, "", "this history has no plan that belongs to that plan")
 			}

@@ -71,7 +71,7 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request, e wire.Se
 	reader := store.Reader{Session: id, Agent: e.Agent}
 	a := wire.SessionAnswer{Mounted: ss.Survey.Mounted(), Trouble: ss.Survey.Trouble()}
 	s.Mounted = s.Mounted || a.Mounted
-	if e.Event == "prompt" && !e.Checked && !e.Beside && e.Agent == "" {
+	if e.Event == "prompt" && !e.Checked && !e.NoNews && e.Agent == "" {
 		a.MountEnded = s.Mounted && !a.Mounted
 		s.Mounted = a.Mounted
 		ss.Ingest.WaitHead(ctx, ingest.FreshWait)

@@ -91,7 +91,7 @@ func (s *Source) ClassNow(ctx context.Context, p store.Path) store.Class {
 	return m.Class(string(p), err == nil && st.IsDir())
 }
 
-// Excluded reports whether no versions of a path are stored.
+// Excluded reports whether a path is excluded. No versions of such a path are stored.
 func (s *Source) Excluded(ctx context.Context, p store.Path) bool {
 	return s.Class(ctx, p) == ignore.Excluded
 }
