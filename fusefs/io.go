@@ -194,7 +194,7 @@ func (o *contents) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeI
 	if err != nil {
 		return 0, status(err)
 	}
-	w.touched(int64(in.OffOut), int64(in.OffOut)+int64(done))
+	w.touched(offOut, offOut+int64(done))
 	w.setStamp(to.fd)
 	return uint32(done), fuse.OK
 }

@@ -133,7 +133,7 @@ func senderOf(line []byte) sender {
 		return clientItself
 	case e.Source != "":
 		return bySource(e.Source)
-	case e.Turn != "":
+	case e.Turn == "unknown":
 		return person
 	}
 	return unknownSender

@@ -95,13 +95,10 @@ func pieces(folded []byte, fn func([]byte)) {
 // eachPart calls fn with the parts of an identifier in their original case. It splits at
 // underscores, camelCase and runs of digits. If there is only one part, it does not call fn.
 func eachPart(word []byte, fn func([]byte)) {
-	start, parts := 0, 0
+	start := 0
 	cut := func(end int) {
-		if end > start {
-			if start > 0 || end < len(word) {
-				fn(word[start:end])
-			}
-			parts++
+		if end > start && (start > 0 || end < len(word)) {
+			fn(word[start:end])
 		}
 		start = end
 	}
@@ -126,15 +123,14 @@ func eachPart(word []byte, fn func([]byte)) {
 		case unicode.IsDigit(r):
 			class = digit
 		}
-		if before != none && class != before {
-			switch {
-			case before == upper && class == lower: // HTTPServer → HTTP Server
-				if _, last := utf8.DecodeLastRune(word[start:i]); i-last > start {
-					cut(i - last)
-				}
-			default:
-				cut(i)
+		switch {
+		case before == none || class == before:
+		case before == upper && class == lower: // HTTPServer → HTTP Server
+			if _, last := utf8.DecodeLastRune(word[start:i]); i-last > start {
+				cut(i - last)
 			}
+		default:
+			cut(i)
 		}
 		before = class
 		i += size

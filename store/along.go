@@ -36,7 +36,7 @@ func (t upToDateLists) touch(p Path) {
 		if p == "" {
 			return
 		}
-		p = parentOf(p)
+		p = p.Dir()
 	}
 }
 
@@ -210,7 +210,7 @@ func (b *batch) vacant(p Path) (bool, error) {
 // path.
 func (b *batch) ensureCurrent(p Path) error {
 	for p != "" && len(b.groups.due) > 0 {
-		p = parentOf(p)
+		p = p.Dir()
 		if b.groups.due[p] != nil {
 			return b.ensureAllCurrent()
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"cachebro/store/db"
@@ -384,7 +383,7 @@ func (gs *groups) containing(p Path) (found []*group) {
 	}
 	several := false
 	for p != "" {
-		p = parentOf(p)
+		p = p.Dir()
 		at := gs.below[p]
 		switch {
 		case len(at) == 0:
@@ -415,8 +414,6 @@ func (gs *groups) upTo(seq uint64) []*group {
 	i, _ := slices.BinarySearchFunc(gs.all, seq+1, byFirst)
 	return gs.all[:i:i]
 }
-
-func parentOf(p Path) Path { return p[:max(strings.LastIndexByte(string(p), '/'), 0)] }
 
 // load reads the d keys.
 func (gs *groups) load(d *db.DB) error {

@@ -19,6 +19,9 @@ func (p Path) Inside(dir Path) bool {
 	return ok && (dir == "" || rest == "" || rest[0] == '/')
 }
 
+// Dir returns the directory that contains p. For the root and for a name in it, that is the root.
+func (p Path) Dir() Path { return p[:max(strings.LastIndexByte(string(p), '/'), 0)] }
+
 // Hash is a SHA-256. The zero Hash means that there is no content.
 type Hash = content.Hash
 

@@ -27,11 +27,6 @@ const (
 	alikeNote = "each indented line stands for the line above with " + gap + " replaced by it"
 )
 
-// printsAlike reports whether a command's output may be grouped by shared text.
-func printsAlike(words []string) bool {
-	return runsPrograms(words) || searches(words) || printsLists(words)
-}
-
 func alike(c *command, text string) (string, string, bool) {
 	if strings.Contains(text, gap) || strings.ContainsAny(text, "\r\x1b") {
 		return "", "", false

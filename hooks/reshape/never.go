@@ -54,20 +54,21 @@ func forbiddenText(text string) bool {
 			return true
 		}
 	}
-	if (head[0] == '{' || head[0] == '[') && strings.ContainsAny(strings.TrimRight(text, " \t\r\n")[len(strings.TrimRight(text, " \t\r\n"))-1:], "}]") {
+	whole := strings.TrimRight(head, " \t\r\n")
+	if strings.ContainsAny(whole[:1], "{[") && strings.ContainsAny(whole[len(whole)-1:], "}]") {
 		return true
 	}
 	keys := map[string]bool{} // lines that all begin with "warning:" are not YAML
-	lines, total, structured, oks, pairs, commas := 0, 0, 0, 0, 0, -2
+	lines, structured, oks, pairs := 0, 0, 0, 0
+	commas, even := 0, true // the first line has this number of commas; so have all others
 	for l := range strings.Lines(text) {
 		l = strings.TrimRight(l, "\r\n")
 		if l == "" {
 			continue
 		}
-		if total++; total > 400 {
+		if lines == 400 {
 			break
 		}
-		lines++
 		switch {
 		case strings.HasPrefix(l, `{"`), strings.HasPrefix(l, `["`):
 			structured++
@@ -78,15 +79,15 @@ func forbiddenText(text string) bool {
 			pairs++
 			keys[key] = true
 		}
-		switch n := strings.Count(l, ","); {
-		case commas == -2:
+		n := strings.Count(l, ",")
+		if lines == 0 {
 			commas = n
-		case commas != n:
-			commas = -1
 		}
+		even = even && n == commas
+		lines++
 	}
 	yaml := 10*pairs > 9*lines && len(keys) > 3
-	table := commas > 1 && lines > 2
+	table := even && commas > 1 && lines > 2
 	return 3*structured > lines || 2*oks > lines || yaml || table
 }
 

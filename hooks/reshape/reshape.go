@@ -76,7 +76,7 @@ func init() {
 		{Hints, printsGitHints, hints, nil},
 		{Repeats, runsPrograms, repeats, unrepeat},
 		{Numbers, runsPrograms, numbers, unnumber},
-		{Alike, printsAlike, alike, unalike},
+		{Alike, printsForPeople, alike, unalike},
 	}
 }
 

@@ -153,18 +153,15 @@ func (x *carrier) target(n *node) *cell {
 }
 
 // bring renames the wanted node of an entry to that entry, if the node exists and leaves another
-// name. It returns false if two nodes wait for each other.
-func (x *carrier) bring(c *cell) bool {
+// name. If two nodes wait for each other, it does nothing.
+func (x *carrier) bring(c *cell) {
 	n := x.a.after(c).node
 	if n == nil || x.held(c) == n || !x.exists(n) {
-		return true
+		return
 	}
 	from := x.leaving(n)
-	if from == nil {
-		return true // the node gets an additional name
-	}
-	if x.busy[c] {
-		return false
+	if from == nil || x.busy[c] { // without a name that it loses, the node gets an additional one
+		return
 	}
 	x.busy[c] = true
 	defer delete(x.busy, c)
@@ -196,19 +193,18 @@ func (x *carrier) bring(c *cell) bool {
 		switch from = x.leaving(n); {
 		case to == from && aDir && !x.below(c.dir, n) && !x.below(from.dir, there):
 			x.exchange(from, c)
-			return true
-		case to != nil && x.leaving(there) == c && x.bring(to):
+			return
+		case to != nil && x.leaving(there) == c:
+			x.bring(to)
 		}
 	}
 	if x.held(c) != n { // otherwise an exchange has already brought it
 		x.vacate(c)
 	}
 	from = x.leaving(n)
-	if from == nil || x.held(c) == n {
-		return true
+	if from != nil && x.held(c) != n {
+		x.rename(from, c)
 	}
-	x.rename(from, c)
-	return true
 }
 
 // vacate removes the node of an entry, or puts it aside if it gets another name or does not become

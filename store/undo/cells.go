@@ -326,7 +326,7 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 	want := func(p store.Path) {
 		for p != "" && !h.sure[p] {
 			h.sure[p], todo[p] = true, true
-			p, _ = split(p)
+			p = p.Dir()
 		}
 	}
 	for _, p := range paths {

@@ -80,7 +80,7 @@ func (h *past) departed(n *node, since uint64) (d departure, ok bool) {
 // removal returns the version that removed a directory with its whole subtree. This is the
 // directory's own version or that of a parent.
 func (h *past) removal(v store.Version) store.Version {
-	for p := v.Path; v.NoContent == "" && p != ""; p, _ = split(p) {
+	for p := v.Path; v.NoContent == "" && p != ""; p = p.Dir() {
 		for _, o := range h.owns[p] {
 			if o.Seq > v.Seq && o.Time == v.Time && o.Op == store.OpRmdir && o.NoContent != "" {
 				return *o

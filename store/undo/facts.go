@@ -15,8 +15,7 @@ func authorUnknown(v *store.Version) bool {
 
 func (h *past) apply(v *store.Version) {
 	if v.Excluded() {
-		dir, _ := split(v.Path)
-		if c := h.lookup(dir); c != nil && c.known {
+		if c := h.lookup(v.Path.Dir()); c != nil && c.known {
 			h.excludedIn[v.Seq] = c.now().node
 		}
 		return

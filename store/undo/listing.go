@@ -221,7 +221,7 @@ func (m *listing) laterNames(dir store.Path, seq uint64) ([]laterName, error) {
 // which is that of the directory itself or of a directory above it. Seq is 0 if the directory still
 // has the path.
 func (m *listing) leaving(at *laterName) (first store.Version, by store.Path, err error) {
-	for p := at.path; p != ""; p, _ = split(p) {
+	for p := at.path; p != ""; p = p.Dir() {
 		if cur, found, err := m.view.Current(p); err != nil || !found || cur.Seq <= at.since {
 			if err != nil {
 				return first, by, err

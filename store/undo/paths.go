@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// goal is the state that a path should get.
 type goal struct {
 	path  store.Path
 	want  state
@@ -154,8 +155,7 @@ func (a *aims) lastDir(c *cell) *aim {
 }
 
 func split(p store.Path) (dir, name store.Path) {
-	i := strings.LastIndexByte(string(p), '/')
-	return p[:max(i, 0)], p[i+1:]
+	return p.Dir(), p[strings.LastIndexByte(string(p), '/')+1:]
 }
 
 func join(dir, name store.Path) store.Path {

@@ -161,6 +161,9 @@ type TakenBack struct {
 // Whole reports whether the whole change was undone.
 func (t TakenBack) Whole() bool { return !t.Part && len(t.Edits) == 0 }
 
+// TakenBackWhole reports whether plans undid a whole change.
+func TakenBackWhole(by []TakenBack) bool { return len(by) > 0 && by[len(by)-1].Whole() }
+
 // MTakenBack takes a TakenBackQuery and returns a TakenBackAnswer. It lists the plans that undid
 // one change of one file.
 const MTakenBack = "takenback"

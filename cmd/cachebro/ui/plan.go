@@ -539,11 +539,6 @@ func takeOf(a wire.Action) (u template.URL, verb string) {
 	return link("plan", "kind", "undo", "action", a.Last), "take back"
 }
 
-// wholly reports whether a change was undone completely.
-func wholly(by []wire.TakenBack) bool {
-	return len(by) > 0 && by[len(by)-1].Whole()
-}
-
 // bringBack returns the redo of the plan that undid a change. It returns nothing if several plans
 // undid parts of it.
 func bringBack(by []wire.TakenBack) (u template.URL, verb string) {

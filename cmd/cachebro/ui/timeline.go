@@ -374,7 +374,7 @@ func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
 		r.Diff = link("diff", "from", f.Before, "to", f.Seq)
 	}
 	if !a.Back {
-		r.Back, r.Gone = history.TakenBackText(f.TakenBack), wholly(f.TakenBack)
+		r.Back, r.Gone = history.TakenBackText(f.TakenBack), wire.TakenBackWhole(f.TakenBack)
 	}
 	switch {
 	case a.Count < 2 || f.Folded || a.Back:

@@ -28,13 +28,7 @@ func pattern(spec string) bool { return strings.ContainsAny(spec, "*?[") }
 // it.
 func covers(spec string, p store.Path) bool {
 	s := strings.TrimSuffix(spec, "/")
-	if s == "." || string(p) == s || strings.HasPrefix(string(p), s+"/") {
-		return true
-	}
-	if !pattern(spec) {
-		return false
-	}
-	return text.MatchGlob(s, string(p))
+	return s == "." || s != "" && p.Inside(store.Path(s)) || pattern(spec) && text.MatchGlob(s, string(p))
 }
 
 // root returns the deepest directory or file that contains everything a spec covers.

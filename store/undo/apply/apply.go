@@ -288,7 +288,7 @@ func (c *execution) do(ctx context.Context, w *worker, s *supply, i int) error {
 		defer c.work.Lock(string(w.step.Path))()
 	}
 	defer w.release()
-	return w.do(ctx, func() ([]byte, error) {
+	return w.do(func() ([]byte, error) {
 		b, err := s.get(ctx, i)
 		if err == nil && c.prepares && !w.prepared {
 			s.prepare(i, b)

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -90,7 +89,7 @@ func (w *worker) direct() bool {
 	return w.step.Do == "write" && w.step.Expect == "absent" && w.step.Size <= 1<<20
 }
 
-func (w *worker) do(ctx context.Context, content func() ([]byte, error)) error {
+func (w *worker) do(content func() ([]byte, error)) error {
 	var changed error
 	if !w.direct() {
 		changed = w.expect()

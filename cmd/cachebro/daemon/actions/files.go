@@ -279,13 +279,13 @@ func fold(all []*file) (kept []*file, below map[*file][]*file) {
 	}
 	filled := map[store.Path]bool{}
 	for _, f := range all {
-		for p := parent(f.path); p != ""; p = parent(p) {
+		for p := f.path.Dir(); p != ""; p = p.Dir() {
 			filled[p] = true
 		}
 	}
 	for _, f := range all {
 		var under *file
-		for p := parent(f.path); p != ""; p = parent(p) {
+		for p := f.path.Dir(); p != ""; p = p.Dir() {
 			d := top[p]
 			if d == nil || d.deleted != f.deleted {
 				continue
@@ -305,13 +305,6 @@ func fold(all []*file) (kept []*file, below map[*file][]*file) {
 		}
 	}
 	return kept, below
-}
-
-func parent(p store.Path) store.Path {
-	if i := strings.LastIndexByte(string(p), '/'); i >= 0 {
-		return p[:i]
-	}
-	return ""
 }
 
 // maxCompared is the size in bytes up to which the lines of a content are counted.
@@ -371,7 +364,7 @@ func (l lineCounter) list(a *wire.Action, all []*file, q wire.ActionsQuery) erro
 	kept, below := fold(all)
 	filled := map[store.Path]bool{}
 	for _, f := range kept {
-		for p := parent(f.path); p != ""; p = parent(p) {
+		for p := f.path.Dir(); p != ""; p = p.Dir() {
 			filled[p] = true
 		}
 	}

@@ -147,7 +147,7 @@ func (t *takenBack) undoneBy(c change) ([]wire.TakenBack, error) {
 		if err != nil {
 			return nil, err
 		}
-		complete := isUndone(by)
+		complete := wire.TakenBackWhole(by)
 		if kind == store.CellEntry && complete {
 			return by, nil // together with the name, everything else was undone
 		}
@@ -211,7 +211,7 @@ func (t *takenBack) planUndoneBy(c change, kind uint8, own store.Return) ([]wire
 	}
 	var out []wire.TakenBack
 	for _, e := range x.events {
-		inEffect := isUndone(e.by) == (was > now)
+		inEffect := wire.TakenBackWhole(e.by) == (was > now)
 		switch {
 		case e.plan.Seq < c.seq: // older than the change
 		case inEffect:
@@ -312,7 +312,7 @@ func (x *passage) after(i int) ([]wire.TakenBack, error) {
 		}
 		b, err := x.t.mark(e.plan, e.did)
 		switch {
-		case err != nil || isUndone(present):
+		case err != nil || wire.TakenBackWhole(present):
 			return present, err
 		case b.Whole():
 			return []wire.TakenBack{b}, nil
@@ -332,10 +332,10 @@ func (x *passage) after(i int) ([]wire.TakenBack, error) {
 	if err != nil {
 		return nil, err
 	}
-	if has && !isUndone(then) {
+	if has && !wire.TakenBackWhole(then) {
 		return then, nil
 	}
-	if isUndone(present) {
+	if wire.TakenBackWhole(present) {
 		return present, nil // an earlier plan had undone it already
 	}
 	b, err := x.t.mark(e.plan, e.did)
@@ -380,9 +380,6 @@ func undoneAfter(events []planned) []wire.TakenBack {
 	}
 	return events[len(events)-1].by
 }
-
-// isUndone reports whether plans undid the whole change.
-func isUndone(by []wire.TakenBack) bool { return len(by) > 0 && by[len(by)-1].Whole() }
 
 // version returns a version, or the zero Version for number 0 and for a version that is no longer kept.
 func (t *takenBack) version(seq uint64) (store.Version, error) {
@@ -435,7 +432,7 @@ func (u *planSum) add(by []wire.TakenBack, files int) {
 			x.Part = true
 		}
 	}
-	if isUndone(by) {
+	if wire.TakenBackWhole(by) {
 		u.whole += files
 	}
 }

@@ -105,7 +105,7 @@ func (s *Service) walk(w *describer, v *store.View, f store.Filter, q wire.Actio
 		if g.isOver(near, q.Oldest) || g.begin != 0 && g.isOver(end, q.Oldest) {
 			return false
 		}
-		if g.blocks++; g.blocks < wholePage/256 && len(g.versions) < max(minWhole, wholePage-total+len(g.versions)) {
+		if g.blocks++; g.blocks < wholePage/256 && (len(g.versions) < minWhole || total < wholePage) {
 			return false
 		}
 		g.passed += int(b.Last - b.First + 1)

@@ -1,7 +1,6 @@
 package bundle
 
 import (
-	"bytes"
 	"path"
 	"regexp"
 	"slices"
@@ -37,10 +36,7 @@ const maxRead = 2 << 20
 // factsOf returns what a file contributes to the graph.
 func factsOf(p string, content []byte) Facts {
 	content, ok := text.Shown(content)
-	f := Facts{Lines: bytes.Count(content, []byte{'\n'})}
-	if len(content) > 0 && content[len(content)-1] != '\n' {
-		f.Lines++
-	}
+	f := Facts{Lines: text.Lines(content)}
 	if len(content) > maxRead || !ok {
 		return f
 	}
@@ -84,7 +80,7 @@ func sections(p string, content []byte, lines int) []Section {
 	return append(out, last)
 }
 
-// docSummary returns the first sentence after the first heading.
+// docSummary returns the first sentence of a document's first paragraph, or else its title.
 func docSummary(ss []Section, content []byte) string {
 	var text []string
 	for _, line := range strings.Split(string(content[:min(len(content), 4096)]), "\n") {

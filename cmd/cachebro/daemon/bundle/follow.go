@@ -96,7 +96,7 @@ func (g *Graph) Forget(ctx context.Context, path string) (release func(), err er
 	if err := g.acquireTurn(ctx); err != nil {
 		return nil, err
 	}
-	below := func(p string) bool { return path == "" || p == path || strings.HasPrefix(p, path+"/") }
+	below := func(p string) bool { return store.Path(p).Inside(store.Path(path)) }
 	rows := map[string][]byte{}
 	if g.o.Rows != nil {
 		err := g.o.Rows.Scan(rowPrefix+path, func(key string, _ []byte) error {

@@ -131,7 +131,7 @@ func (f *Finder) searchQuery(ctx context.Context, q wire.SearchQuery) (search.Qu
 // that the query is about.
 func (f *Finder) worktrees(ctx context.Context, path string) (globs []string) {
 	for _, tree := range f.Source.Worktrees(ctx) {
-		if path != tree && !strings.HasPrefix(path, tree+"/") {
+		if !store.Path(path).Inside(store.Path(tree)) {
 			globs = append(globs, "/"+tree)
 		}
 	}

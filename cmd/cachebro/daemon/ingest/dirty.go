@@ -3,7 +3,6 @@ package ingest
 import (
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"cachebro/store"
@@ -147,7 +146,7 @@ func (t *dirtyTable) writingBelow(p store.Path) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for q := range t.paths {
-		if p == "" || q == p || strings.HasPrefix(string(q), string(p)+"/") {
+		if q.Inside(p) {
 			return true
 		}
 	}

@@ -216,8 +216,8 @@ func (b *bypassBatch) addPresent(p store.Path, v store.Version, live bool, st st
 // different processes may arrive in the wrong order. It returns false if the directory was renamed.
 // The record of the rename follows and covers p.
 func (b *bypassBatch) addParent(p store.Path) bool {
-	dir := store.Path(path.Dir(string(p)))
-	if dir == "." {
+	dir := p.Dir()
+	if dir == "" {
 		return true
 	}
 	v, live := b.current(dir)

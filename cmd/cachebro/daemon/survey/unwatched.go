@@ -320,11 +320,8 @@ func lastChange(st store.Stat, fresh bool) int64 {
 // goneAt returns when a path may have disappeared: when the nearest existing directory above it
 // last changed.
 func (s *scanner) goneAt(p store.Path) int64 {
-	for dir := path.Dir(string(p)); ; dir = path.Dir(dir) {
-		if dir == "." {
-			dir = ""
-		}
-		if st, _, err := source.LstatBeneath(s.dir, dir); err == nil {
+	for dir := p.Dir(); ; dir = dir.Dir() {
+		if st, _, err := source.LstatBeneath(s.dir, string(dir)); err == nil {
 			return st.Mtime
 		}
 		if dir == "" {
