@@ -64,8 +64,8 @@ func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 	cmd := exec.Command(bin, "-o", strings.Join(macOptions(opt), ","), opt.Mountpoint)
 	cmd.Env = append(os.Environ(), macEnv(os.Args[0])...)
 	cmd.ExtraFiles = []*os.File{remote}
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
 	err = cmd.Start()
 	remote.Close()
 	if err != nil {
@@ -73,13 +73,13 @@ func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 	}
 	fd, err = receive(pair[0], 0)
 	if err != nil { // the program has ended and printed the reason
-		return fail(macError(said.String(), errors.Join(cmd.Wait(), err)))
+		return fail(macError(output.String(), errors.Join(cmd.Wait(), err)))
 	}
 	over := make(chan error, 1)
 	go func() {
 		err := cmd.Wait()
 		if err != nil {
-			err = macError(said.String(), err)
+			err = macError(output.String(), err)
 		}
 		over <- err
 	}()

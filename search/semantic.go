@@ -44,14 +44,14 @@ func (x *Index) Rank(ctx context.Context, text string, q Query, h Hints, limit i
 	}
 	meant := make(chan []Ranked, 1)
 	go func() { meant <- x.rankMeaning(ctx, text, q) }()
-	said, err := x.rankWords(ctx, text, q, h, 0)
+	byWords, err := x.rankWords(ctx, text, q, h, 0)
 	near := <-meant
 	if err != nil || len(near) == 0 {
-		return said[:limited(len(said), limit)], err
+		return byWords[:limited(len(byWords), limit)], err
 	}
 	score := map[store.Path]float64{}
 	var out []Ranked
-	for _, list := range [][]Ranked{said, near} {
+	for _, list := range [][]Ranked{byWords, near} {
 		for i, r := range list {
 			if score[r.Path] == 0 {
 				out = append(out, r)

@@ -250,12 +250,12 @@ func gitCopy(f fusefs.File, to string) error {
 // gitGap reports, at most once a minute, that one of git's files could not be saved.
 func (c *Capture) gitGap(p string, why error) {
 	c.git.mu.Lock()
-	say := time.Since(c.git.gapReported) > time.Minute
-	if say {
+	report := time.Since(c.git.gapReported) > time.Minute
+	if report {
 		c.git.gapReported = time.Now()
 	}
 	c.git.mu.Unlock()
-	if say {
+	if report {
 		c.gap(p, 0, "one of git's own files: "+why.Error())
 	}
 }
@@ -265,7 +265,7 @@ func (c *Capture) gitGap(p string, why error) {
 func (c *Capture) gitDone(e fusefs.Event) {
 	dir, rest, kind := c.git.place(e.Path)
 	stateDir := kind == gitdir.State && !strings.HasPrefix(rest, "objects") // e.Path is recorded if it is a directory
-	say := func(p string, r spool.Record) {
+	record := func(p string, r spool.Record) {
 		if r.Was != spool.WasMoved {
 			same, tell := c.git.continuesChange(p, e.Caller, e.Op == event.OpChmod, e.Op == event.OpUnlink || e.Op == event.OpRmdir)
 			if same && !tell {
@@ -282,41 +282,41 @@ func (c *Capture) gitDone(e fusefs.Event) {
 	switch e.Op {
 	case event.OpCreate, event.OpSymlink:
 		if kind == gitdir.State {
-			say(e.Path, spool.Record{Was: spool.WasAbsent})
+			record(e.Path, spool.Record{Was: spool.WasAbsent})
 		}
 	case event.OpMkdir:
 		if stateDir {
-			say(e.Path, spool.Record{Was: spool.WasAbsent})
+			record(e.Path, spool.Record{Was: spool.WasAbsent})
 		}
 	case event.OpChmod:
 		switch {
 		case dir == "" || e.Was.Mode == 0 || sameRights(e.Was, e.Stat):
 		case strings.HasPrefix(rest, "objects"): // there may be too many objects to record each
 			if kind == gitdir.Objects && e.Was.Mode&0o222 == 0 && !byGit(e.Caller) { // else it is being made
-				say(dir+"/objects", spool.Record{Was: spool.WasObjects, Reason: "modes and owners of objects are not saved"})
+				record(dir+"/objects", spool.Record{Was: spool.WasObjects, Reason: "modes and owners of objects are not saved"})
 			}
 		case stateDir && e.Stat.IsDir():
-			say(e.Path, spool.Record{Was: spool.WasDir, Stat: e.Was})
+			record(e.Path, spool.Record{Was: spool.WasDir, Stat: e.Was})
 		case kind == gitdir.State && e.Stat.IsRegular():
-			say(e.Path, spool.Record{Was: spool.WasBegin, Len: e.Was.Size, Stat: e.Was})
+			record(e.Path, spool.Record{Was: spool.WasBegin, Len: e.Was.Size, Stat: e.Was})
 		}
 	case event.OpUnlink:
 		if kind == gitdir.State && e.Target != "" {
-			say(e.Path, spool.Record{Was: spool.WasLink, Target: e.Target})
+			record(e.Path, spool.Record{Was: spool.WasLink, Target: e.Target})
 		}
 	case event.OpRmdir:
 		if stateDir {
-			say(e.Path, spool.Record{Was: spool.WasDir, Stat: e.Stat})
+			record(e.Path, spool.Record{Was: spool.WasDir, Stat: e.Stat})
 		}
 	case event.OpLink:
 		if _, _, kind := c.git.place(e.Path2); kind == gitdir.State {
-			say(e.Path2, spool.Record{Was: spool.WasAbsent})
+			record(e.Path2, spool.Record{Was: spool.WasAbsent})
 		}
 	case event.OpRename:
 		_, _, to := c.git.place(e.Path2)
 		if e.Stat.IsDir() {
 			if kind == gitdir.State {
-				say(e.Path, spool.Record{Was: spool.WasMoved, Path2: e.Path2, Stat: e.Stat})
+				record(e.Path, spool.Record{Was: spool.WasMoved, Path2: e.Path2, Stat: e.Stat})
 			}
 			return
 		}
@@ -324,7 +324,7 @@ func (c *Capture) gitDone(e fusefs.Event) {
 			c.gitMovedOut(e)
 		}
 		if to == gitdir.State && e.Replaced == nil {
-			say(e.Path2, spool.Record{Was: spool.WasAbsent})
+			record(e.Path2, spool.Record{Was: spool.WasAbsent})
 		}
 	}
 }
@@ -356,13 +356,13 @@ func (c *Capture) gitClosed(e fusefs.Closed, p string) {
 	}
 	c.git.mu.Lock()
 	t, ok := c.git.last[p]
-	say := ok && time.Since(t.recordedAt) > gitRepeat
-	if say {
+	due := ok && time.Since(t.recordedAt) > gitRepeat
+	if due {
 		t.recordedAt, t.changedAt = time.Now(), time.Now()
 		c.git.last[p] = t
 	}
 	c.git.mu.Unlock()
-	if say {
+	if due {
 		c.appendBy(writerOf(e), &spool.Record{Kind: spool.KindGit, Op: e.Op, Path: p, Was: spool.WasSame, Time: e.Time.UnixNano()})
 	}
 }

@@ -80,24 +80,24 @@ func QuickFindings(ctx context.Context, e *cli.Env, dir string) (all []Finding) 
 	return all
 }
 
-// findings makes all checks. As soon as a check is done, it calls say with the findings.
-func findings(ctx context.Context, e *cli.Env, dir string, canary bool, say func(...Finding)) {
-	say(doctorMachine()...)
+// findings makes all checks. As soon as a check is done, it calls report with the findings.
+func findings(ctx context.Context, e *cli.Env, dir string, canary bool, report func(...Finding)) {
+	report(doctorMachine()...)
 	t, err := e.Locate(dir)
 	if err != nil {
-		say(wrongErr("project", "", err))
+		report(wrongErr("project", "", err))
 	} else {
-		say(doctorSource(e, t)...)
-		say(doctorProject(ctx, e, t, canary)...)
+		report(doctorSource(e, t)...)
+		report(doctorProject(ctx, e, t, canary)...)
 	}
 	s, err := setup.Setup(e, setup.InitFlags{}, "")
 	if err != nil {
-		say(wrongErr("clients", "", err))
+		report(wrongErr("clients", "", err))
 	} else {
-		say(clients.CheckClients(ctx, s)...)
+		report(clients.CheckClients(ctx, s)...)
 	}
-	say(refusals(e)...)
-	say(outputs())
+	report(refusals(e)...)
+	report(outputs())
 }
 
 func sayFinding(e *cli.Env, f Finding, asJSON bool) {

@@ -108,11 +108,11 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 		err = errPartly{err}
 	}
 	if err == nil && (ferr == nil || done) {
-		said := "done: " + text.Count(FilesOf(asPlan(plan), res.Done), "file") + " of git's own"
+		message := "done: " + text.Count(FilesOf(asPlan(plan), res.Done), "file") + " of git's own"
 		if res.Objects > 0 {
-			said += ", " + text.Count(res.Objects, "file") + " with objects"
+			message += ", " + text.Count(res.Objects, "file") + " with objects"
 		}
-		fmt.Fprintln(out, said)
+		fmt.Fprintln(out, message)
 	}
 	return cmp.Or(err, ferr, leftOver(left+len(res.Failed)))
 }

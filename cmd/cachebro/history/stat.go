@@ -75,12 +75,12 @@ func printStat(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, si
 	}
 	p, sum := e.Paint(), a.Actions[0]
 	shown := min(len(sum.Files), maxChanged)
-	said := ""
+	lastBy := ""
 	for _, f := range sum.Files[:shown] {
 		line := fileLine(p, f)
 		// Print a command only once for consecutive files.
-		if by := cli.Stamp(f.Time, e.Now()) + " by " + text.Clip(cli.OneLine(f.Command), 60); by != said {
-			line, said = line+"  "+p.Dim(by), by
+		if by := cli.Stamp(f.Time, e.Now()) + " by " + text.Clip(cli.OneLine(f.Command), 60); by != lastBy {
+			line, lastBy = line+"  "+p.Dim(by), by
 		}
 		fmt.Fprintln(e.Stdout, line)
 	}

@@ -19,14 +19,15 @@ import (
 
 // Counts returns how many files were changed and by how many lines.
 func Counts(p cli.Paint, files, added, removed int, partly bool) string {
-	said := text.Count(files, "file")
+	out := text.Count(files, "file")
 	if added+removed > 0 {
-		if said += ", "; partly {
-			said += "at least "
+		out += ", "
+		if partly {
+			out += "at least "
 		}
-		said += p.Green(fmt.Sprintf("+%d", added)) + " " + p.Red(fmt.Sprintf("-%d", removed)) + " lines"
+		out += p.Green(fmt.Sprintf("+%d", added)) + " " + p.Red(fmt.Sprintf("-%d", removed)) + " lines"
 	}
-	return said
+	return out
 }
 
 // CountsOf returns how many files and lines an action changed.
@@ -227,9 +228,9 @@ func TakenBackText(by []wire.TakenBack) string {
 	if len(by) == 0 {
 		return ""
 	}
-	said, numbers := "reversed", []string{}
+	word, numbers := "reversed", []string{}
 	if !by[len(by)-1].Whole() {
-		said = "partly reversed"
+		word = "partly reversed"
 	}
 	for _, b := range by {
 		if b.Seq > 0 {
@@ -237,18 +238,18 @@ func TakenBackText(by []wire.TakenBack) string {
 		}
 	}
 	if len(numbers) == 0 {
-		return said
+		return word
 	}
-	return said + " by " + strings.Join(numbers, ", ")
+	return word + " by " + strings.Join(numbers, ", ")
 }
 
 // BackOf describes which plans undid an action or a part of it.
 func BackOf(a wire.Action) string {
-	said := TakenBackText(a.TakenBack)
-	if said != "" && !a.Back && !strings.HasPrefix(said, "partly") {
-		said = "partly " + said
+	s := TakenBackText(a.TakenBack)
+	if s != "" && !a.Back && !strings.HasPrefix(s, "partly") {
+		s = "partly " + s
 	}
-	return said
+	return s
 }
 
 // Short shortens the id of a session or prompt for one line.
@@ -259,9 +260,9 @@ func Short(id string) string { return text.ShortID(cli.OneLine(id)) }
 func StartedBy(a wire.Action) string {
 	var by []string
 	for _, up := range a.By {
-		said := text.Clip(cli.OneLine(cmp.Or(up.Command, up.Comm)), 40)
-		if len(by) == 0 || said != by[len(by)-1] {
-			by = append(by, said)
+		command := text.Clip(cli.OneLine(cmp.Or(up.Command, up.Comm)), 40)
+		if len(by) == 0 || command != by[len(by)-1] {
+			by = append(by, command)
 		}
 	}
 	if n := len(by); n > 2 {

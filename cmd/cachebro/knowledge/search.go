@@ -223,14 +223,14 @@ func lineText(s string) string {
 // goneLine describes when a file was deleted or renamed, and by whom.
 func goneLine(h wire.SearchHit, e *cli.Env) string {
 	gone := h.Past.Gone
-	said := fmt.Sprintf("(deleted in %d, %s", gone.Seq, cli.Stamp(gone.Time, e.Now()))
+	out := fmt.Sprintf("(deleted in %d, %s", gone.Seq, cli.Stamp(gone.Time, e.Now()))
 	if gone.Op == "moved" {
-		said = fmt.Sprintf("(renamed to %s in %d, %s", cli.Quote(string(gone.To)), gone.Seq, cli.Stamp(gone.Time, e.Now()))
+		out = fmt.Sprintf("(renamed to %s in %d, %s", cli.Quote(string(gone.To)), gone.Seq, cli.Stamp(gone.Time, e.Now()))
 	}
 	if who := cli.OneLine(cmp.Or(gone.Actor.Comm, gone.Actor.Tool)); who != "" {
-		said += ", " + who
+		out += ", " + who
 	}
-	return said + ")"
+	return out + ")"
 }
 
 // pastLine describes in which versions a text existed, and who removed it.

@@ -126,16 +126,16 @@ func start(ctx context.Context, e *cli.Env, root, point string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	said := make(chan string, 1) // the process's line of output, or "" if it ended without one
+	firstLine := make(chan string, 1) // the process's line of output, or "" if it ended without one
 	go func() {
 		line, _ := bufio.NewReader(out).ReadString('\n')
-		said <- strings.TrimSpace(line)
+		firstLine <- strings.TrimSpace(line)
 	}()
 	go func() { _ = cmd.Wait() }()
 	ctx, cancel := context.WithTimeout(ctx, answers)
 	defer cancel()
 	select {
-	case line := <-said:
+	case line := <-firstLine:
 		if line == "ready" {
 			return nil
 		}

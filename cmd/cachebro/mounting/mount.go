@@ -152,19 +152,19 @@ func mountForeground(ctx context.Context, e *cli.Env, m PlannedMount, asJSON boo
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	r, w := io.Pipe()
-	said := make(chan error, 1)
+	printed := make(chan error, 1)
 	go func() {
 		report := supervisor.Receive(r, "the log above")
 		if report.OK {
-			said <- SayMounted(e, m, report, asJSON)
+			printed <- SayMounted(e, m, report, asJSON)
 		} else {
-			said <- nil
+			printed <- nil
 		}
 		r.Close()
 	}()
 	err := supervisor.Supervise(ctx, m.Config, w, slog.New(slog.NewTextHandler(e.Stderr, nil)))
 	w.Close()
-	if serr := <-said; err == nil {
+	if serr := <-printed; err == nil {
 		err = serr
 	}
 	return err

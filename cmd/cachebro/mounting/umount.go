@@ -266,14 +266,14 @@ func unmount(m mounts.Mount, lazy bool) error {
 	if ferr == nil {
 		return nil
 	}
-	said := strings.TrimSpace(string(out))
+	output := strings.TrimSpace(string(out))
 	switch {
-	case strings.Contains(said, "busy"):
+	case strings.Contains(output, "busy"):
 		return syscall.EBUSY
-	case said == "":
+	case output == "":
 		return ferr
 	}
-	return errors.New(said)
+	return errors.New(output)
 }
 
 func busy(m mounts.Mount, users []mounts.Proc) error {
@@ -363,7 +363,7 @@ const (
 // running to serve copies of the mount in other namespaces. With force, awaitEnd sends mountd a
 // SIGTERM.
 func awaitEnd(ctx context.Context, e *cli.Env, l detachedMount, force bool) (held bool, err error) {
-	said, killed := false, false
+	reported, killed := false, false
 	start := time.Now()
 	for pause := 5 * time.Millisecond; mounts.Running(l.record.PID, 0); pause = min(2*pause, 100*time.Millisecond) {
 		waited := time.Since(start)
@@ -379,8 +379,8 @@ func awaitEnd(ctx context.Context, e *cli.Env, l detachedMount, force bool) (hel
 			}
 		case waited > endWait:
 			return true, cli.Hintf("cachebro status", "mountd (pid %d) has not stored everything that it recorded within %v; it continues to do so", l.record.PID, endWait)
-		case waited > 2*time.Second && !said && !left:
-			said = true
+		case waited > 2*time.Second && !reported && !left:
+			reported = true
 			fmt.Fprintf(e.Stderr, "waiting until mountd (pid %d) has stored what it recorded …\n", l.record.PID)
 		}
 		if !loop.Pause(ctx, pause) {

@@ -34,12 +34,12 @@ func (s *session) runPrivate(ctx context.Context) (began bool, err error) {
 		return false, err
 	}
 	defer c.Close()
-	said, say, err := os.Pipe()
+	problems, childEnd, err := os.Pipe()
 	if err != nil {
 		return false, err
 	}
-	defer said.Close()
-	defer say.Close()
+	defer problems.Close()
+	defer childEnd.Close()
 	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	if os.Geteuid() != 0 {
 		attr.Cloneflags |= syscall.CLONE_NEWUSER
@@ -51,7 +51,7 @@ func (s *session) runPrivate(ctx context.Context) (began bool, err error) {
 	if s.plan.ReadOnly {
 		args = append(args, "--read-only")
 	}
-	cmd := &exec.Cmd{Path: s.Exe, Args: append(append(args, "--"), s.args...), Env: s.Vars, Dir: s.Env.Dir, Stdin: s.Stdin, Stdout: visible.Raw(s.Stdout), Stderr: visible.Raw(s.Stderr), SysProcAttr: attr, ExtraFiles: []*os.File{say}}
+	cmd := &exec.Cmd{Path: s.Exe, Args: append(append(args, "--"), s.args...), Env: s.Vars, Dir: s.Env.Dir, Stdin: s.Stdin, Stdout: visible.Raw(s.Stdout), Stderr: visible.Raw(s.Stderr), SysProcAttr: attr, ExtraFiles: []*os.File{childEnd}}
 	signals, ignore := catch(syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
 	defer ignore()
 	if err := cmd.Start(); err != nil {
@@ -60,9 +60,9 @@ func (s *session) runPrivate(ctx context.Context) (began bool, err error) {
 		}
 		return false, fmt.Errorf("enter a namespace: %w", err)
 	}
-	say.Close()
+	childEnd.Close()
 	stop := passOn(signals, cmd.Process)
-	trouble, rerr := io.ReadAll(said) // returns when the command was started or has failed to start
+	trouble, rerr := io.ReadAll(problems) // returns when the command was started or has failed to start
 	err = cli.ChildStatus(cmd.Wait())
 	stop()
 	if len(trouble) > 0 || rerr != nil {
@@ -94,18 +94,18 @@ func PrivateCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		c.Private = true
-		say := os.NewFile(3, "the parent")
+		parent := os.NewFile(3, "the parent")
 		unix.CloseOnExec(3)
 		mountd, err := mountPrivate(c)
 		if err != nil {
-			_, werr := io.WriteString(say, cli.OneLine(err.Error()))
-			_ = say.Close()
+			_, werr := io.WriteString(parent, cli.OneLine(err.Error()))
+			_ = parent.Close()
 			if werr != nil {
 				return err
 			}
 			return cli.ExitStatus(1) // the parent reports it
 		}
-		_ = say.Close()
+		_ = parent.Close()
 		s := session{Env: e, plan: mounting.PlannedMount{Config: *c}, path: *program, args: args, client: *client, id: *id}
 		// The command must not inherit this process's capability. Capabilities belong to threads,
 		// and the command is started from this one.

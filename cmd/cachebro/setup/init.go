@@ -251,10 +251,10 @@ func backCommand(f InitFlags) string {
 
 // printNotes prints what the person still has to do in the clients.
 func printNotes(e *cli.Env, changes []clients.Change) {
-	var said []string
+	var notes []string
 	for _, c := range changes {
-		if c.Note != "" && c.Err == nil && !slices.Contains(said, c.Note) {
-			said = append(said, c.Note)
+		if c.Note != "" && c.Err == nil && !slices.Contains(notes, c.Note) {
+			notes = append(notes, c.Note)
 			fmt.Fprintln(e.Stdout, "note: "+c.Note)
 		}
 	}

@@ -192,15 +192,15 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 	}
 	at = max(min(at, len(rows.all)), 0)
 	end := min(at+diffPiece, len(rows.all))
-	var said map[int][]commentRow
+	var comments map[int][]commentRow
 	if to.Actor.Session != "" {
-		said = s.commentsAt(ctx, to.Version)
+		comments = s.commentsAt(ctx, to.Version)
 	}
 	for _, r := range rows.all[at:end] {
 		row := rows.show(r)
 		if r.new >= 0 && to.Actor.Session != "" && row.Kind != "hunk" {
 			row.Comment = link("comment", "seq", to.Seq, "line", r.new+1)
-			row.Said = said[r.new+1]
+			row.Said = comments[r.new+1]
 		}
 		p.Rows = append(p.Rows, row)
 	}

@@ -78,8 +78,8 @@ func refsIn(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) 
 	if strings.Contains(prose, "cachebro:") {
 		// A comment between backticks is an example.
 		for _, m := range htmlComment.FindAllStringSubmatch(codeSpan.ReplaceAllString(prose, " "), -1) {
-			if said := saysSo.FindStringSubmatch(m[1]); said != nil {
-				words(said[1])
+			if sentence := saysSo.FindStringSubmatch(m[1]); sentence != nil {
+				words(sentence[1])
 			}
 		}
 		for _, m := range lineComment.FindAllStringSubmatch(prose, -1) {

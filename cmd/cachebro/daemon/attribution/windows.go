@@ -88,8 +88,8 @@ func (a *Attribution) birthLocked(chain []Key, t int64) (w *window, certain bool
 			}
 		}
 		if len(during) > 1 {
-			if said := a.byCommandLocked(during, chain, -1); len(said) == 1 {
-				during = said
+			if matching := a.byCommandLocked(during, chain, -1); len(matching) == 1 {
+				during = matching
 			}
 		}
 		if len(during) == 0 {
@@ -162,8 +162,8 @@ func (a *Attribution) pickShellLocked(ws []*window, chain []Key, at int, branch 
 		}
 	}
 	if len(fits) > 1 {
-		if said := a.byCommandLocked(fits, chain, at); len(said) == 1 {
-			fits = said
+		if matching := a.byCommandLocked(fits, chain, at); len(matching) == 1 {
+			fits = matching
 		}
 	}
 	if len(fits) == 1 {

@@ -21,7 +21,7 @@ func (s *Service) Lost(ctx context.Context) (out wire.GitLost, err error) {
 		return out, err
 	}
 	defer h.close()
-	say := s.actions.NewNamer()
+	namer := s.actions.NewNamer()
 	at := map[string]int{}
 	add := func(r *row, dir, name, id string) {
 		if strings.Trim(id, "0") == "" || !gitdir.IsID(id) || len(out.Tips) >= maxTips {
@@ -39,7 +39,7 @@ func (s *Service) Lost(ctx context.Context) (out wire.GitLost, err error) {
 			return
 		}
 		at[dir+id], at[dir+id+name] = len(out.Tips), len(out.Tips)
-		out.Tips = append(out.Tips, wire.GitTip{Dir: dir, Name: name, Commit: id, Until: onwire.Time(r.Time), By: say.Command(r.version())})
+		out.Tips = append(out.Tips, wire.GitTip{Dir: dir, Name: name, Commit: id, Until: onwire.Time(r.Time), By: namer.Command(r.version())})
 	}
 	out.Kept = s.dir
 	for _, r := range slices.Backward(h.rows) {

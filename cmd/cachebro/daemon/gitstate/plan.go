@@ -162,13 +162,13 @@ func (s *Service) Text(ctx context.Context, sel Selection) (string, error) {
 		return "", err
 	}
 	defer h.close()
-	said, _ := h.textOfAll(of)
-	return said, nil
+	summary, _ := h.textOfAll(of)
+	return summary, nil
 }
 
 // textOfAll describes what operations did. If there are many, it describes only the newest. id is
 // the newest operation with a description.
-func (h *history) textOfAll(of []*operation) (said string, id uint64) {
+func (h *history) textOfAll(of []*operation) (summary string, id uint64) {
 	var all []string
 	for _, o := range of {
 		if t := h.text(o); t != "" {

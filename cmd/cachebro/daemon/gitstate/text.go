@@ -45,12 +45,12 @@ func (h *history) text(o *operation) string {
 		}) {
 			continue // a submodule of a repository that was itself made or removed
 		}
-		said := h.textOf(d, byDir[d], before, after)
-		if d != ".git" && said != "" {
-			said = d + ": " + said
+		line := h.textOf(d, byDir[d], before, after)
+		if d != ".git" && line != "" {
+			line = d + ": " + line
 		}
-		if said != "" {
-			all = append(all, said)
+		if line != "" {
+			all = append(all, line)
 		}
 	}
 	if len(all) > maxListed {
@@ -72,7 +72,7 @@ func (h *history) textOf(d string, paths []string, before, after map[string]path
 	was, is := h.refs(d, paths, before), h.refs(d, paths, after)
 	names := maps.Clone(was)
 	maps.Copy(names, is)
-	var said []string
+	var parts []string
 	remote := 0
 	for _, n := range slices.Sorted(maps.Keys(names)) {
 		a, b := was[n], is[n]
@@ -81,27 +81,27 @@ func (h *history) textOf(d string, paths []string, before, after map[string]path
 		case strings.HasPrefix(n, "refs/remotes/"):
 			remote++
 		case n == "refs/stash":
-			said = append(said, h.stashes(d, before, after))
+			parts = append(parts, h.stashes(d, before, after))
 		case b == "":
-			said = append(said, fmt.Sprintf("%s deleted, was %s (saved)", ref, short(a)))
+			parts = append(parts, fmt.Sprintf("%s deleted, was %s (saved)", ref, short(a)))
 		case a == "":
-			said = append(said, fmt.Sprintf("new %s %s", ref, short(b)))
+			parts = append(parts, fmt.Sprintf("new %s %s", ref, short(b)))
 		default:
-			said = append(said, fmt.Sprintf("%s %s → %s%s", ref, short(a), short(b), h.subject(d, n, b, after)))
+			parts = append(parts, fmt.Sprintf("%s %s → %s%s", ref, short(a), short(b), h.subject(d, n, b, after)))
 		}
 	}
 	if s := path.Join(d, "logs/refs/stash"); was["refs/stash"] == is["refs/stash"] && before[s].kind == file {
-		said = append(said, h.stashes(d, before, after))
+		parts = append(parts, h.stashes(d, before, after))
 	}
 	if a, b := line(h.read(head, before[head])), line(h.read(head, after[head])); before[head].kind == file && a != b {
-		said = append(said, fmt.Sprintf("HEAD %s → %s", short(a), short(b)))
+		parts = append(parts, fmt.Sprintf("HEAD %s → %s", short(a), short(b)))
 	}
-	said = slices.DeleteFunc(said, func(s string) bool { return s == "" })
-	if len(said) > maxListed {
-		said = append(said[:maxListed], fmt.Sprintf("%d more refs", len(said)-maxListed))
+	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+	if len(parts) > maxListed {
+		parts = append(parts[:maxListed], fmt.Sprintf("%d more refs", len(parts)-maxListed))
 	}
 	if remote > 0 {
-		said = append(said, text.Count(remote, "remote ref"))
+		parts = append(parts, text.Count(remote, "remote ref"))
 	}
 	for _, p := range paths {
 		_, rest, _ := gitdir.Split(p)
@@ -109,17 +109,17 @@ func (h *history) textOf(d string, paths []string, before, after map[string]path
 		case rest != "config" && !strings.HasPrefix(rest, "hooks/") && rest != "info/exclude" && rest != "info/attributes":
 		case h.sameContent(p, before[p], after[p]):
 		case after[p].kind == absent:
-			said = append(said, rest+" removed (saved)")
+			parts = append(parts, rest+" removed (saved)")
 		case before[p].kind == absent:
-			said = append(said, "new "+rest)
+			parts = append(parts, "new "+rest)
 		default:
-			said = append(said, rest+" changed")
+			parts = append(parts, rest+" changed")
 		}
 	}
-	if len(said) == 0 {
-		said = h.textOfOthers(d, paths, before, after)
+	if len(parts) == 0 {
+		parts = h.textOfOthers(d, paths, before, after)
 	}
-	return strings.Join(said, ", ")
+	return strings.Join(parts, ", ")
 }
 
 // textOfOthers describes an operation that changed no refs, for example one that staged files.
@@ -260,13 +260,13 @@ func (h *history) subject(d, ref, id string, after map[string]pathState) string 
 		if !ok {
 			continue
 		}
-		said := ""
+		note := ""
 		for _, l := range logged(h.tail(p, t)) {
 			if l.to == id {
-				said = l.note
+				note = l.note
 			}
 		}
-		if what, subject, ok := strings.Cut(said, ": "); ok && strings.HasPrefix(what, "commit") {
+		if what, subject, ok := strings.Cut(note, ": "); ok && strings.HasPrefix(what, "commit") {
 			return fmt.Sprintf(" %q", text.Clip(subject, 60))
 		}
 	}

@@ -26,9 +26,9 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 		return wire.StoreAnswer{}, nil, err
 	}
 	var a wire.StoreAnswer
-	answer := func(ok bool, said string, facts any) (wire.StoreAnswer, []byte, error) {
+	answer := func(ok bool, message string, facts any) (wire.StoreAnswer, []byte, error) {
 		b, err := json.Marshal(facts)
-		return wire.StoreAnswer{OK: ok, Text: said, Facts: b}, nil, err
+		return wire.StoreAnswer{OK: ok, Text: message, Facts: b}, nil, err
 	}
 	switch q.Do {
 	case "prune":
