@@ -43,7 +43,7 @@ func (s *Store) PurgeWaste(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	var r Report
-	if err := s.Refit(ctx, WasteAny, &r); err != nil {
+	if err := s.refit(ctx, WasteAny, &r); err != nil {
 		return 0, fmt.Errorf("purge: %w", err)
 	}
 	s.frames.Clear()

@@ -16,7 +16,7 @@ import (
 // rewritten.
 const frameNeeded = 0.85
 
-// Waste selects the frames that Refit rewrites.
+// Waste selects the frames that refit rewrites.
 type Waste int
 
 const (
@@ -29,9 +29,9 @@ const (
 	WasteAny
 )
 
-// Refit rewrites frames and pack files with too much waste, and drops empty ones. The caller holds
+// refit rewrites frames and pack files with too much waste, and drops empty ones. The caller holds
 // the lock of s.
-func (s *Store) Refit(ctx context.Context, which Waste, r *Report) error {
+func (s *Store) refit(ctx context.Context, which Waste, r *Report) error {
 	for before := int64(-1); ; {
 		st, err := s.takeInventory(ctx)
 		if err != nil {
@@ -51,7 +51,7 @@ func (s *Store) Refit(ctx context.Context, which Waste, r *Report) error {
 	return s.dropFrames(ctx)
 }
 
-// wasted returns the frames that Refit rewrites, and the number of contents in them that are
+// wasted returns the frames that refit rewrites, and the number of contents in them that are
 // needed.
 func (st *inventory) wasted(which Waste) (open map[uint64]bool, sum int64) {
 	type part struct{ raw, live, links int64 }

@@ -97,7 +97,7 @@ func (s *Store) Sweep(ctx context.Context, which Waste, referenced func(add func
 			return r, fmt.Errorf("sweep: %w", err)
 		}
 	}
-	if err := s.Refit(ctx, which, &r); err != nil {
+	if err := s.refit(ctx, which, &r); err != nil {
 		return r, fmt.Errorf("sweep: %w", err)
 	}
 	return r, nil

@@ -137,7 +137,7 @@ func (s *Store) EndOffers(ctx context.Context, due bool, now time.Time, r *Repor
 		return nil
 	}
 	s.adoptUseful(ctx, r)
-	if err := s.Refit(ctx, WasteAlone, r); err != nil && !errors.Is(err, space.ErrFull) {
+	if err := s.refit(ctx, WasteAlone, r); err != nil && !errors.Is(err, space.ErrFull) {
 		return err
 	}
 	return nil

@@ -84,7 +84,7 @@ type Call struct {
 func NewCall(o Options, cwd string) Call {
 	umask := syscall.Umask(0)
 	syscall.Umask(umask)
-	c := Call{Version: recordVersion, Project: filepath.Base(o.Places.Root), Cwd: cwd, Program: o.Program, Stdin: StdinKind(o.Stdin),
+	c := Call{Version: recordVersion, Project: filepath.Base(o.Places.Root), Cwd: cwd, Program: o.Program, Stdin: stdinKind(o.Stdin),
 		Merged: SameFile(o.Stdout, o.Stderr), Umask: umask, UID: os.Getuid(), Outside: o.AllowOutside, Timeless: o.Timeless}
 	for _, a := range o.Args {
 		c.Args = append(c.Args, []byte(a))
@@ -100,8 +100,8 @@ func NewCall(o Options, cwd string) Call {
 	return c
 }
 
-// StdinKind classifies a standard input: null, tty, file, pipe, socket, closed.
-func StdinKind(f *os.File) string {
+// stdinKind classifies a standard input: null, tty, file, pipe, socket, closed.
+func stdinKind(f *os.File) string {
 	fi, err := f.Stat()
 	if err != nil {
 		return "closed"

@@ -42,7 +42,7 @@ func Run(o Options) (Outcome, error) {
 			watched = append(watched, strconv.Itoa(fd))
 		}
 	}
-	r.hasIn = StdinKind(o.Stdin) != "null"
+	r.hasIn = stdinKind(o.Stdin) != "null"
 	if r.hasIn {
 		var st unix.Stat_t
 		if unix.Fstat(int(o.Stdin.Fd()), &st) == nil {

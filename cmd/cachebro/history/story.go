@@ -208,7 +208,7 @@ func (s *story) action(a wire.Action) error {
 	indent := s.heading(a)
 	head := indent + s.paint.Yellow(fmt.Sprintf("%-5d  ", a.Last)) + cli.Stamp(a.End, s.clock) + "  "
 	command := cli.OneLine(a.Command)
-	sum := CountsOf(s.paint, a)
+	sum := countsOf(s.paint, a)
 	if a.Count == 0 && !a.Least {
 		sum = Rest(a)
 	}

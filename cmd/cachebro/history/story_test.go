@@ -67,7 +67,7 @@ func TestCountsOfManyVersions(t *testing.T) {
 		"9000 versions":                      {Least: true, Versions: 9000},
 		"2 files rewritten without a change": {Versions: 2, Same: 2},
 	} {
-		if got := CountsOf(cli.Paint{}, a); got != want {
+		if got := countsOf(cli.Paint{}, a); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

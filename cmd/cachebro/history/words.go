@@ -30,8 +30,8 @@ func Counts(p cli.Paint, files, added, removed int, partly bool) string {
 	return out
 }
 
-// CountsOf returns how many files and lines an action changed.
-func CountsOf(p cli.Paint, a wire.Action) string {
+// countsOf returns how many files and lines an action changed.
+func countsOf(p cli.Paint, a wire.Action) string {
 	rest := Rest(a)
 	switch {
 	case a.Count == 0 && rest != "":
@@ -46,7 +46,7 @@ func CountsOf(p cli.Paint, a wire.Action) string {
 
 // Summary describes an action in one line: number, time, command, and counts.
 func Summary(a wire.Action, now time.Time) string {
-	return fmt.Sprintf("%d  ", a.Last) + cli.Stamp(a.End, now) + "  " + text.Clip(cli.OneLine(a.Command), 60) + "  (" + CountsOf(cli.Paint{}, a) + ")"
+	return fmt.Sprintf("%d  ", a.Last) + cli.Stamp(a.End, now) + "  " + text.Clip(cli.OneLine(a.Command), 60) + "  (" + countsOf(cli.Paint{}, a) + ")"
 }
 
 // Touched counts the files that several actions changed, each file once.

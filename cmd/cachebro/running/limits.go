@@ -6,8 +6,8 @@ import (
 	"cachebro/store/leaf/limits"
 )
 
-// NetLimits returns the limits of the net, the recorder of cachebro run, one list item each.
-func NetLimits() string {
+// netLimits returns the limits of the net, the recorder of cachebro run, one list item each.
+func netLimits() string {
 	return fmt.Sprintf(`  - it watches only the command and its descendants, and no 32-bit programs;
   - set-uid programs (sudo, ping) get no special rights, unless root runs them;
     --allow-sudo runs the command without the net;

@@ -143,7 +143,7 @@ func (s *session) printLimits() {
 		return
 	}
 	fmt.Fprintln(s.Stderr, "note: files outside of mounts are saved before this command changes them; cachebro undo restores them. Limits (this note appears only once):")
-	fmt.Fprint(s.Stderr, NetLimits())
+	fmt.Fprint(s.Stderr, netLimits())
 }
 
 // noteLimits records that this user was shown the net's limits. It must not be called on the thread

@@ -40,7 +40,7 @@ mounted, a net watches the system calls of the command and its children: it save
 copy of each file before they overwrite, remove, rename or change it. undo --session,
 undo --prompt and the undo of an action restore those files too. The mount sees more
 than the net, so the project is mounted if that is possible. Limits of the net:
-` + NetLimits() + `
+` + netLimits() + `
 With --private only this command sees the overlay, in a mount namespace of its own.
 That needs no fusermount3, and no mount can be left behind. If the project cannot be
 mounted for everybody, run prints a note and tries this. If a private mount fails as

@@ -52,7 +52,7 @@ stored nowhere. The address may have parameters:
 		addRemoteCommand(e),
 		remoteRequest(e, "rm", "stop sending; what was sent stays in the bucket", wire.RemoteRequest{Do: "rm"}),
 		remoteRequest(e, "send", "send now what has not been sent yet", wire.RemoteRequest{Do: "send", Within: sendWithin}),
-		secretsCommand(e), bucketDuCommand(e), bucketFsckCommand(e), bucketPruneCommand(e), MachinesCommand(e), ResumeCommand(e),
+		secretsCommand(e), bucketDuCommand(e), bucketFsckCommand(e), bucketPruneCommand(e), machinesCommand(e), resumeCommand(e),
 	)
 	return cmd
 }
@@ -175,8 +175,8 @@ func shortly(url string) string {
 	return cli.Quote(url)
 }
 
-// MachinesCommand returns the command cachebro remote machines.
-func MachinesCommand(e *cli.Env) *cobra.Command {
+// machinesCommand returns the command cachebro remote machines.
+func machinesCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "machines [s3://BUCKET/PREFIX]", Short: "list the machines that send to a bucket",
 		Long: `Prints one line for each history, the newest last: id, host, directory, versions, and the

@@ -20,8 +20,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ResumeCommand returns the command cachebro remote resume.
-func ResumeCommand(e *cli.Env) *cobra.Command {
+// resumeCommand returns the command cachebro remote resume.
+func resumeCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "resume s3://BUCKET/PREFIX DIR", Short: "restore a project and its history from a bucket",
 		Long: `Fills DIR with the project's files as they were last, or at the moment of --at, and gives

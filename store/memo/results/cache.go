@@ -13,8 +13,8 @@ import (
 // defaultTTL is how long an entry is valid by default.
 const defaultTTL = 5 * time.Minute
 
-// DefaultTools returns the tools whose answers are cached. They only read. Other tools are off.
-func DefaultTools() map[string]bool {
+// defaultTools returns the tools whose answers are cached. They only read. Other tools are off.
+func defaultTools() map[string]bool {
 	return map[string]bool{"read": true, "ls": true, "search": true, "memo": true, "context": true, "edit": false, "shell": false}
 }
 
@@ -22,7 +22,7 @@ func DefaultTools() map[string]bool {
 type Options struct {
 	Stores []Store          // in the order in which they are queried; nil: one Memory
 	TTL    time.Duration    // 0: defaultTTL
-	Tools  map[string]bool  // nil: DefaultTools
+	Tools  map[string]bool  // nil: defaultTools
 	Now    func() time.Time // nil: time.Now
 	// Log receives a line per call at level debug, with tool, key and outcome, but never arguments
 	// or values. nil: no log.
@@ -52,7 +52,7 @@ func New(o Options) *Cache {
 	}
 	o.TTL = cmp.Or(o.TTL, defaultTTL)
 	if o.Tools == nil {
-		o.Tools = DefaultTools()
+		o.Tools = defaultTools()
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -23,7 +23,7 @@ var ErrSettings = errors.New("want on or off, or a list like ttl=10m,search=off,
 // ParseSettings parses "off", or a list of ttl=DURATION, disk=MB and TOOL=on|off. "" means the
 // defaults.
 func ParseSettings(text, redis string) (Settings, error) {
-	s := Settings{Tools: DefaultTools(), Redis: redis}
+	s := Settings{Tools: defaultTools(), Redis: redis}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		_, tool := s.Tools[name]

@@ -14,7 +14,7 @@ import (
 type Facts struct {
 	Lines    int       `cbor:"1,keyasint,omitempty"`
 	Summary  string    `cbor:"2,keyasint,omitempty"`
-	Specs    []string  `cbor:"3,keyasint,omitempty"` // code: its imports (see ImportsOf)
+	Specs    []string  `cbor:"3,keyasint,omitempty"` // code: its imports (see importsOf)
 	Mentions []Mention `cbor:"4,keyasint,omitempty"` // document: the paths that it names
 	Sections []Section `cbor:"5,keyasint,omitempty"` // documents
 	Module   *Module   `cbor:"6,keyasint,omitempty"` // go.mod
@@ -42,14 +42,14 @@ func factsOf(p string, content []byte) Facts {
 	}
 	switch kind := search.KindOf(p); kind {
 	case search.Doc:
-		f.Mentions = Mentions(content)
+		f.Mentions = mentions(content)
 		f.Sections = sections(p, content, f.Lines)
 		f.Summary = docSummary(f.Sections, content)
 	case search.Code, search.Test:
-		f.Specs = ImportsOf(p, content)
+		f.Specs = importsOf(p, content)
 		f.Summary = codeSummary(content)
 	case search.Config:
-		if m, ok := ModuleOf(p, content); ok {
+		if m, ok := moduleOf(p, content); ok {
 			f.Module = &m
 		}
 	}

@@ -235,11 +235,11 @@ func (g *Graph) unlinkLocked(e *entry) {
 	e.probes, e.out = nil, nil
 }
 
-// linkLocked resolves a file's specs (see ImportsOf) to the present files.
+// linkLocked resolves a file's specs (see importsOf) to the present files.
 func (g *Graph) linkLocked(e *entry) {
 	g.unlinkLocked(e)
 	add := func(spec string, kind linkKind) {
-		for _, at := range ImportTargets(e.path, spec, g.mods) {
+		for _, at := range importTargets(e.path, spec, g.mods) {
 			if g.watch[at] == nil {
 				g.watch[at] = map[string]struct{}{}
 			}
@@ -271,7 +271,7 @@ func (g *Graph) linkLocked(e *entry) {
 	}
 }
 
-// existingLocked returns the file or directory that at, a result of ImportTargets, leads to.
+// existingLocked returns the file or directory that at, a result of importTargets, leads to.
 func (g *Graph) existingLocked(at string) (string, bool) {
 	if base, ok := strings.CutPrefix(at, "**/"); ok {
 		if len(g.bases[base]) == 1 {

@@ -20,8 +20,8 @@ import (
 // Imports are resolved in two steps. The result of the first depends only on the file's bytes, so
 // it can be stored with them. The result of the second changes when files appear and disappear:
 //
-//   - ImportsOf returns specs, words like "go:cachebro/store" or "js:./util".
-//   - ImportTargets returns the places where the file of a spec may be. The first one that
+//   - importsOf returns specs, words like "go:cachebro/store" or "js:./util".
+//   - importTargets returns the places where the file of a spec may be. The first one that
 //     exists counts. A place that ends with a slash is a directory. "**/NAME" is the file
 //     of that name in any directory, if there is only one.
 //
@@ -30,8 +30,8 @@ import (
 
 const maxSpecs = 500
 
-// ImportsOf returns the specs of a file, sorted, each once.
-func ImportsOf(p string, content []byte) []string {
+// importsOf returns the specs of a file, sorted, each once.
+func importsOf(p string, content []byte) []string {
 	var out []string
 	add := func(lang, spec string) {
 		if spec != "" && len(spec) < 300 && len(out) < maxSpecs && !strings.ContainsAny(spec, "\x00\n") {
@@ -145,8 +145,8 @@ type Module struct {
 
 var goModule = text.LazyRegexp(`(?m)^module\s+"?([^\s"]+)`)
 
-// ModuleOf reads a go.mod.
-func ModuleOf(p string, content []byte) (Module, bool) {
+// moduleOf reads a go.mod.
+func moduleOf(p string, content []byte) (Module, bool) {
 	if path.Base(p) != "go.mod" {
 		return Module{}, false
 	}
@@ -170,9 +170,9 @@ var (
 
 const maxMentions = 300
 
-// Mentions returns the words of a text that may be paths of the project, each with the first line
+// mentions returns the words of a text that may be paths of the project, each with the first line
 // that contains it. Web addresses are left out.
-func Mentions(content []byte) []Mention {
+func mentions(content []byte) []Mention {
 	var out []Mention
 	seen := map[string]bool{}
 	for i, line := range bytes.Split(content, []byte{'\n'}) {

@@ -25,8 +25,8 @@ func TestWhatAFileMeans(t *testing.T) {
 	} {
 		var got []string
 		have := strings.Fields(c.files)
-		for _, spec := range ImportsOf(c.from, []byte(c.content)) {
-			for _, at := range ImportTargets(c.from, spec, mods) {
+		for _, spec := range importsOf(c.from, []byte(c.content)) {
+			for _, at := range importTargets(c.from, spec, mods) {
 				if slices.Contains(have, at) {
 					got = append(got, at)
 					break
@@ -35,7 +35,7 @@ func TestWhatAFileMeans(t *testing.T) {
 		}
 		slices.Sort(got)
 		if g := strings.Join(slices.Compact(got), " "); g != c.want {
-			t.Errorf("%s: got %s, want %s\nspecs %q", c.from, g, c.want, ImportsOf(c.from, []byte(c.content)))
+			t.Errorf("%s: got %s, want %s\nspecs %q", c.from, g, c.want, importsOf(c.from, []byte(c.content)))
 		}
 	}
 }
@@ -43,7 +43,7 @@ func TestWhatAFileMeans(t *testing.T) {
 func TestMentions(t *testing.T) {
 	text := "See `src/auth/login.go` and [the map](./map.md).\nhttps://example.org/a/b.go is not ours, nor ~/x/y.go, nor and/or... maybe.\nThe tests: tests/*.py, src/auth/. Also parser.go, again parser.go.\n"
 	var got []string
-	for _, m := range Mentions([]byte(text)) {
+	for _, m := range mentions([]byte(text)) {
 		got = append(got, m.Spec)
 		if strings.Contains(m.Spec, "parser") && m.Line != 3 {
 			t.Errorf("%+v", m)
@@ -52,12 +52,12 @@ func TestMentions(t *testing.T) {
 	if g, want := strings.Join(got, " "), "doc:src/auth/login.go doc:map.md doc:and/or doc:src/auth/ doc:parser.go"; g != want {
 		t.Errorf("got  %s\nwant %s", g, want)
 	}
-	if got := ImportTargets("docs/a.md", "doc:parser.go", nil); !slices.Equal(got, []string{"parser.go", "docs/parser.go", "parser.go/", "docs/parser.go/", "**/parser.go"}) {
+	if got := importTargets("docs/a.md", "doc:parser.go", nil); !slices.Equal(got, []string{"parser.go", "docs/parser.go", "parser.go/", "docs/parser.go/", "**/parser.go"}) {
 		t.Errorf("%q", got)
 	}
 	// No spec leads to a file outside the project.
 	for _, spec := range []string{"doc:../../x.go", "js:../../../x", "c:/etc/passwd", "py:.....x", "rel:../../x"} {
-		for _, at := range ImportTargets("a/b.md", spec, nil) {
+		for _, at := range importTargets("a/b.md", spec, nil) {
 			if strings.HasPrefix(at, "/") || strings.HasPrefix(at, "..") {
 				t.Errorf("%s leads to %s", spec, at)
 			}
@@ -66,10 +66,10 @@ func TestMentions(t *testing.T) {
 }
 
 func TestModuleOf(t *testing.T) {
-	if m, ok := ModuleOf("tools/go.mod", []byte("// c\nmodule \"example.org/x\" // y\n\ngo 1.26\n")); !ok || m != (Module{"tools/", "example.org/x"}) {
+	if m, ok := moduleOf("tools/go.mod", []byte("// c\nmodule \"example.org/x\" // y\n\ngo 1.26\n")); !ok || m != (Module{"tools/", "example.org/x"}) {
 		t.Errorf("%+v %v", m, ok)
 	}
-	if _, ok := ModuleOf("go.sum", []byte("module x\n")); ok {
+	if _, ok := moduleOf("go.sum", []byte("module x\n")); ok {
 		t.Error("not a go.mod")
 	}
 }

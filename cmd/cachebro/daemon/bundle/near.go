@@ -12,7 +12,7 @@ import (
 
 // importedLocked returns the file or directory that an import in a file refers to now.
 func (g *Graph) importedLocked(e *entry, spec string) string {
-	for _, at := range ImportTargets(e.path, spec, g.mods) {
+	for _, at := range importTargets(e.path, spec, g.mods) {
 		if target, ok := g.existingLocked(at); ok {
 			return target
 		}

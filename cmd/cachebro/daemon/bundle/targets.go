@@ -7,9 +7,9 @@ import (
 
 var jsExts = []string{".ts", ".tsx", ".d.ts", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".json", ".vue", ".svelte", ".css"}
 
-// ImportTargets lists the paths that an import, written as spec in the file from, may refer to. mods
+// importTargets lists the paths that an import, written as spec in the file from, may refer to. mods
 // are the project's Go modules.
-func ImportTargets(from, spec string, mods []Module) []string {
+func importTargets(from, spec string, mods []Module) []string {
 	lang, s, _ := strings.Cut(spec, ":")
 	dir := dirOf(from)
 	var out []string
