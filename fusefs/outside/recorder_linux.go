@@ -365,7 +365,7 @@ func (r *Recorder) take() []*entry {
 }
 
 // see handles a call before the call is let through. examined is false if the call could not be
-// examined. If unsettled is set, settleQuiet must be called soon.
+// examined, or what it changes could not be saved. If unsettled is set, settleQuiet must be called soon.
 func (r *Recorder) see(n *notifier.Notice, of origin) (examined, unsettled bool) {
 	c, ok := notifier.Calls[uint32(n.NR)]
 	if !ok || n.Foreign() {
@@ -388,7 +388,18 @@ func (r *Recorder) see(n *notifier.Notice, of origin) (examined, unsettled bool)
 	if err != nil {
 		r.o.Logger.Warn("a system call could not be examined", "error", err, "nr", n.NR)
 	}
-	return err == nil, len(r.pending) > 0 || len(r.ops) > 0 || len(r.journal.unwritten) > 0
+	changes := len(r.pending) > 0 || len(r.ops) > 0
+	return err == nil && !(changes && stopped(r.tracks)), changes || len(r.journal.unwritten) > 0
+}
+
+// stopped reports whether a history takes no more contents, because its disk is full or fails.
+func stopped(tracks map[string]*track) bool {
+	for _, t := range tracks {
+		if t.capture.Stats().State != "capturing" {
+			return true
+		}
+	}
+	return false
 }
 
 // needsNoRecord reports whether a call opens a device that stores nothing, or makes or removes one

@@ -1765,3 +1765,36 @@ func TestOtherKindComesFromElsewhere(t *testing.T) {
 		t.Errorf("reported %v, want %v", changes, want)
 	}
 }
+
+// TestFullDisk: a call whose change cannot be saved, because the disk of the histories is full, counts as
+// one that could not be examined, so that run reports it. Such calls used to pass without notice.
+func TestFullDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to mount")
+	}
+	p := newPlace(t)
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	state := p.paths.StateHome
+	if err := unix.Mount("tmpfs", state, "tmpfs", 0, "mode=700,size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(state, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	p.start()
+	defer p.r.Close()
+	p.write("f", "was f")
+	name := append([]byte(p.path("f")), 0)
+	n := &notifier.Notice{PID: uint32(unix.Gettid()), NR: unix.SYS_OPENAT, Arch: notifier.AuditArch, Args: [6]uint64{at(), 1 << 16, unix.O_WRONLY | unix.O_TRUNC}}
+	n.Read = func(_ uint32, _ uint64, buf []byte) bool {
+		clear(buf)
+		return copy(buf, name) > 0
+	}
+	if examined, _ := p.r.see(n, origin{began: time.Now(), ours: true}); examined {
+		t.Error("the call counts as examined")
+	}
+}

@@ -206,7 +206,7 @@ func (s *session) endWatch() {
 	}
 	unseen, err := s.watch.End(s.Exe)
 	if unseen > 0 {
-		fmt.Fprintf(s.Stderr, "note: %s of this command could not be inspected, so undo may lack the changes made by them\n", text.Count(unseen, "system call"))
+		fmt.Fprintf(s.Stderr, "note: %s of this command could not be inspected or recorded, so undo may lack the changes made by them\n", text.Count(unseen, "system call"))
 	}
 	if err != nil {
 		fmt.Fprintf(s.Stderr, "note: the last changes of the command may not be recorded: %s\n", cli.OneLine(err.Error()))
