@@ -25,6 +25,15 @@ type Target struct {
 	Rel   []byte // relative to the root; empty for the root itself
 }
 
+// Shown returns a path of the history with this root as people see it. Paths of the user's own history
+// become absolute.
+func Shown(root string, path []byte) []byte {
+	if root != wire.OutsideRoot || len(path) == 0 {
+		return path
+	}
+	return append([]byte("/"), path...)
+}
+
 // Base returns the directory through which to access the project's files. If the project is
 // mounted, that is the mountpoint, so that the overlay sees writes.
 func (t Target) Base() string {

@@ -143,7 +143,7 @@ func printStatus(e *cli.Env, st wire.Status) {
 			fmt.Fprintln(w, "  … (--json shows more)")
 			break
 		}
-		fmt.Fprintf(w, "  content not saved: %s at %s: %s\n", cli.Quote(string(g.Path)), cli.Stamp(g.Time, e.Now()), cli.OneLine(g.Reason))
+		fmt.Fprintf(w, "  content not saved: %s at %s: %s\n", cli.Quote(string(cli.Shown(st.Root, g.Path))), cli.Stamp(g.Time, e.Now()), cli.OneLine(g.Reason))
 	}
 	if !st.Baseline.Done && (st.Mounted || st.Baseline.Running) {
 		fmt.Fprintln(w, "baseline: "+baselineLine(st.Baseline, e.Now())+": the files that existed before the mount are being read")

@@ -26,6 +26,7 @@ type logPrinter struct {
 	out   *bufio.Writer
 	paint cli.Paint
 	clock time.Time
+	root  string // of the history
 	path  string // the requested path, "" for the whole project
 	f     logFlags
 	aside []asideLine
@@ -39,11 +40,11 @@ type logPrinter struct {
 var errEnough = errors.New("enough lines")
 
 func printLog(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wire.Client, q wire.LogQuery, f logFlags) error {
-	l := &logPrinter{Env: e, ctx: ctx, c: c, out: bufio.NewWriter(w), paint: e.Paint(), clock: e.Now(), path: string(fromRoot(t, q.Path)), f: f}
+	l := &logPrinter{Env: e, root: t.Root, ctx: ctx, c: c, out: bufio.NewWriter(w), paint: e.Paint(), clock: e.Now(), path: string(cli.Shown(t.Root, q.Path)), f: f}
 	all := f
 	all.limit = 0 // the limit applies to printed lines, not to versions
 	err := eachVersion(ctx, e, c, q, all, func(v wire.Version, a wire.LogAnswer) error {
-		v.Path, v.From = fromRoot(t, v.Path), fromRoot(t, v.From)
+		v.Path, v.From = cli.Shown(t.Root, v.Path), cli.Shown(t.Root, v.From)
 		return l.add(v, a)
 	})
 	if err == nil {
@@ -66,7 +67,7 @@ func printLog(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wir
 // add adds the next version. page is the page that begins with this version, otherwise empty.
 func (l *logPrinter) add(v wire.Version, page wire.LogAnswer) error {
 	if page.Versions != nil {
-		more := asides(l.paint, l.clock, 8, page.Gaps, page.Notices)
+		more := asides(l.root, l.paint, l.clock, 8, page.Gaps, page.Notices)
 		l.f.sortAsides(more)
 		l.aside = append(l.aside, more...)
 		l.saved(page.Versions)
@@ -166,9 +167,9 @@ type asideLine struct {
 }
 
 // asides returns the lines for gaps and notices. width is the width of the first column.
-func asides(p cli.Paint, now time.Time, width int, gaps []wire.Gap, notices []wire.Notice) (all []asideLine) {
+func asides(root string, p cli.Paint, now time.Time, width int, gaps []wire.Gap, notices []wire.Notice) (all []asideLine) {
 	for _, g := range gaps {
-		all = append(all, asideLine{time: g.Time, text: p.Red(fmt.Sprintf("%-*s  %s  content not saved: %s (%s)", width, "gap", cli.Stamp(g.Time, now), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
+		all = append(all, asideLine{time: g.Time, text: p.Red(fmt.Sprintf("%-*s  %s  content not saved: %s (%s)", width, "gap", cli.Stamp(g.Time, now), cli.Quote(string(cli.Shown(root, g.Path))), cli.OneLine(g.Reason)))})
 	}
 	for _, n := range notices {
 		all = append(all, asideLine{time: n.Time, text: p.Dim(fmt.Sprintf("%-*s  %s  %s", width, "note", cli.Stamp(n.Time, now), cli.OneLine(n.Text)))})

@@ -42,3 +42,14 @@ func TestDirectoryRenameIsOneLine(t *testing.T) {
 		t.Errorf("%s", out.String())
 	}
 }
+
+// TestGapOutside: a content of the history of / that was not saved is listed under its absolute path, like
+// the versions of that history.
+func TestGapOutside(t *testing.T) {
+	for root, want := range map[string]string{wire.OutsideRoot: ": /etc/a (", "/home/ann/app": ": etc/a ("} {
+		lines := asides(root, cli.Paint{}, time.Now(), 5, []wire.Gap{{Path: []byte("etc/a"), Reason: "no space"}}, nil)
+		if len(lines) != 1 || !strings.Contains(lines[0].text, want) {
+			t.Errorf("%s: %v does not contain %q", root, lines, want)
+		}
+	}
+}

@@ -110,15 +110,6 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 	return nil, left
 }
 
-// fromRoot returns a path of a history as people see it. Paths of the user's own history become
-// absolute.
-func fromRoot(t cli.Target, path []byte) []byte {
-	if t.Root != wire.OutsideRoot || len(path) == 0 {
-		return path
-	}
-	return append([]byte("/"), path...)
-}
-
 // lastOf replaces "last" in a request by the id of the newest session or prompt, if that session or
 // prompt changed files only outside the project. The project's history then does not contain it.
 func lastOf(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r *wire.PlanRequest, f planFlags) {

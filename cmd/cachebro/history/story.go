@@ -113,11 +113,11 @@ func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 	s := newStory(ctx, e, w, c, f)
 	s.labels(t.Root, q)
 	err := eachPage(ctx, e, c, f.query(q), f, f.limit, func(a wire.Actions) error {
-		s.aside = append(s.aside, asides(s.paint, s.clock, 5, a.Gaps, a.Notices)...)
+		s.aside = append(s.aside, asides(t.Root, s.paint, s.clock, 5, a.Gaps, a.Notices)...)
 		s.gitOps(a.Git)
 		for _, x := range a.Actions {
 			for i := range x.Files {
-				x.Files[i].Path, x.Files[i].From = fromRoot(t, x.Files[i].Path), fromRoot(t, x.Files[i].From)
+				x.Files[i].Path, x.Files[i].From = cli.Shown(t.Root, x.Files[i].Path), cli.Shown(t.Root, x.Files[i].From)
 			}
 			if t.Root == wire.OutsideRoot && x.Dir != "" {
 				x.Dir = filepath.Join("/", x.Dir)

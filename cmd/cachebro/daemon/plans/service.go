@@ -6,6 +6,7 @@ package plans
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 
 	"cachebro/cmd/cachebro/daemon/actions"
 	"cachebro/cmd/cachebro/daemon/attribution"
@@ -67,7 +68,7 @@ func (pl *Plans) repository(ctx context.Context, dir store.Path) string {
 	case err != nil:
 		return ""
 	case st.IsRegular():
-		return "it is a git worktree or submodule, so it is not removed; git worktree remove " + string(dir) + ", or git rm for a submodule, removes it unless that would lose something"
+		return "it is a git worktree or submodule, so it is not removed; git worktree remove " + filepath.Join(pl.Paths.Root, string(dir)) + ", or git rm for a submodule, removes it unless that would lose something"
 	}
 	return "it is now a git repository, so it is not removed; remove it yourself if you need nothing in it"
 }
