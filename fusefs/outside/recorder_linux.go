@@ -85,7 +85,7 @@ type entry struct {
 	listed  bool            // the entry is in pending
 	writers []fusefs.Caller // the processes that opened the file for writing, newest last
 	closed  bool            // at the last look, none of the writers had the file open or was opening it
-	mapped  bool            // the file was mapped, so its content may have changed although its times have not
+	held    bool            // at the last look, a process had the file open or mapped; if mapped, the content may since have changed, but not the times
 	altered bool            // the file's mode, owner or attributes may have changed too
 	arrives bool            // a file that is not in this history is about to be moved to the path
 	last    event.Stat      // the state at the last look
@@ -622,7 +622,7 @@ func (r *Recorder) takeOver(e *entry) {
 			continue
 		}
 		e.written(other.writers...)
-		e.altered = e.altered || other.altered
+		e.altered, e.held = e.altered || other.altered, e.held || other.held
 		other.writers, other.altered = nil, false
 		r.unawait(other)
 	}

@@ -104,7 +104,7 @@ func (r *Recorder) settle(e *entry) {
 	}()
 	st, exists := lstat(e.path)
 	asKnown := exists == (e.known.Ino != 0) && (!exists || unchanged(st, e.known))
-	nothingYet := waited && !e.mapped && asKnown
+	nothingYet := waited && !e.held && asKnown
 	only := e.altered || e.known.Ino == 0 // no descriptor shows later what the call did
 	if nothingYet && (time.Since(e.when) < opFor || only && r.inCall(e)) {
 		e.waits = true // look again later, because the call may not have run yet
@@ -131,7 +131,7 @@ func (r *Recorder) settle(e *entry) {
 	default:
 		r.appeared(e, st, held)
 	}
-	e.known, e.arrives = st, false
+	e.known, e.arrives, e.held = st, false, held
 	if st.Nlink > 1 {
 		for _, other := range r.byOtherNames(e.file, e.path) {
 			if sameInode(other.known, st) && !other.waits {
@@ -141,13 +141,13 @@ func (r *Recorder) settle(e *entry) {
 	}
 	switch {
 	case !waited || len(e.writers) == 0 || !st.IsRegular():
+	case time.Since(e.when) < opFor && r.inCall(e), !held && changedSince(e.path, st):
+		// During an open, the file may exist before the descriptor does.
+		r.await(e)
 	case held: // this writer still has the file open, but those that opened it later have closed it
 		e.writers = e.writers[:holder+1]
 		r.await(e)
 		e.next = time.Now().Add(heldEvery)
-	case time.Since(e.when) < opFor && r.inCall(e), changedSince(e.path, st):
-		// During an open, the file may exist before the descriptor does.
-		r.await(e)
 	default:
 		e.closed = !isOpening(r.calling, e)
 	}
@@ -210,7 +210,7 @@ func (r *Recorder) altered(e *entry, st event.Stat, held bool) {
 			by = e.by
 		}
 		closed := fusefs.Closed{File: e.file, Caller: by, Writer: by, Op: event.OpWrite, Stat: st, TailFrom: -1, LastPath: e.file.Path(), Idle: held, Time: e.when}
-		if same && (held || !e.mapped) {
+		if same && (held || !e.held) {
 			closed.TailFrom = st.Size
 		}
 		e.track.capture.Closed(closed)

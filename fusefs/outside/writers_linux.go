@@ -81,9 +81,7 @@ func (r *Recorder) holder(e *entry, st event.Stat) int {
 		return -1
 	}
 	inTrees := r.opened.by(nil, old)
-	mapped := inTrees.mapped[e.path]
-	e.mapped = e.mapped || mapped
-	if mapped || inTrees.has(e.path, st) {
+	if inTrees.mapped[e.path] || inTrees.has(e.path, st) {
 		return len(e.writers) - 1
 	}
 	return -1
@@ -229,7 +227,7 @@ func (o openFiles) add(dir int, name string) {
 // stillHeld makes e await writes through descriptors that were opened under a name that the file
 // has since lost. was is the entry of that name, and is the file's present state.
 func (r *Recorder) stillHeld(e *entry, was entry, is event.Stat) {
-	e.writers, e.closed, e.mapped = was.writers, was.closed, was.mapped
+	e.writers, e.closed, e.held = was.writers, was.closed, was.held
 	if len(e.writers) > 0 && is.IsRegular() && (!unchanged(is, e.known) || r.holder(e, is) >= 0) {
 		r.await(e)
 	}
@@ -238,10 +236,10 @@ func (r *Recorder) stillHeld(e *entry, was entry, is event.Stat) {
 // lostName records that a file has lost one of several names. The argument was is the file's state
 // just before the call that removed the name.
 func (r *Recorder) lostName(f *file, path string, was event.Stat, o *op) {
-	writers := entryNow(r.entries, path).writers
+	lost := entryNow(r.entries, path)
 	f.dropName(f.track.rel(path))
 	r.relinked(f)
-	if f.Path() == "" || len(writers) == 0 {
+	if f.Path() == "" || len(lost.writers) == 0 {
 		return
 	}
 	other := f.track.abs(f.Path())
@@ -250,7 +248,8 @@ func (r *Recorder) lostName(f *file, path string, was event.Stat, o *op) {
 		return
 	}
 	e := r.touch(spot{other, relinkedAs(was, is), true}, o.by)
-	e.written(writers...)
+	e.written(lost.writers...)
+	e.held = e.held || lost.held
 	r.stillHeld(e, *e, is)
 }
 
