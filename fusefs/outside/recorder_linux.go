@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -103,7 +104,8 @@ type op struct {
 	by       fusefs.Caller
 	when     time.Time
 	tid      uint32
-	noted    *spool.Record // the record of this call in the journal
+	noted    *spool.Record       // the record of this call in the journal
+	below    map[string][]string // what was recorded in a directory that leaves its history, by the directory's path
 }
 
 func timeOf(r *spool.Record) time.Time { return time.Unix(0, r.Time) }
@@ -676,13 +678,16 @@ func (t *track) foundBelow(s spot, of origin) {
 	}
 }
 
-// losingBelow saves the files in the subtree of a directory that is about to leave the history.
-func (t *track) losingBelow(s spot, by fusefs.Caller, of origin) {
+// losingBelow saves the files in the subtree of a directory that is about to leave the history. It
+// returns the paths of everything recorded in the subtree, parents first, relative to the directory.
+func (t *track) losingBelow(s spot, by fusefs.Caller, of origin) (all []string) {
 	for path, st := range t.below(s, of) {
+		all = append(all, strings.TrimPrefix(path, s.path))
 		if st.IsRegular() {
 			t.capture.Before(fusefs.Change{File: t.fileOf(path, st), Caller: by, Op: event.OpUnlink, Name: t.rel(path)})
 		}
 	}
+	return all
 }
 
 // otherNames records a file's other names while all of them still exist. It searches the same
@@ -772,7 +777,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	}
 	r.settleBelow(a)
 	ea := r.current(a, by)
-	o := &op{op: event.OpRename, from: a, to: b, a: ea.track, b: r.trackOf(b.path), file: ea.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID}
+	o := &op{op: event.OpRename, from: a, to: b, below: map[string][]string{}, a: ea.track, b: r.trackOf(b.path), file: ea.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID}
 	moves(r, ea, a, o, of)
 	if b.exists {
 		r.settleBelow(b)
@@ -803,7 +808,7 @@ func moves(r *Recorder, e *entry, s spot, o *op, of origin) {
 		e.track.capture.Before(fusefs.Change{File: e.file, Caller: o.by, Op: event.OpUnlink, Name: e.track.rel(s.path)})
 	}
 	if leaves {
-		e.track.losingBelow(s, o.by, of)
+		o.below[s.path] = e.track.losingBelow(s, o.by, of)
 	}
 }
 
