@@ -23,6 +23,20 @@
 //
 // All steps but the fourth see the history as it was when planning began (planner.go).
 //
+// # An example
+//
+// Session A renames x to y and changes its content from "1" to "2". The undo of the session then
+// works on three cells of two nodes, the root directory and the file:
+//
+//	cell             fact                 aim       step
+//	entry x of root  the file -> nothing  the file  rename y to x
+//	entry y of root  nothing -> the file  nothing   (the same)
+//	content of file  "1" -> "2"           "1"       write x
+//
+// If session B has written "3" since, that is a newer fact of the content, so the content is a
+// conflict, and only the name is restored. Consecutive facts of one cell that are undone together are
+// a stretch (decide.go).
+//
 // # Rules
 //
 //   - A cell is changed only if its newest change is among the changes to undo.
