@@ -159,7 +159,7 @@ func (b *batch) addGroup(c *Change, number, prev uint64) error {
 			return fmt.Errorf("write versions: %w", err)
 		}
 	}
-	for blk := g.first / timeBlock; blk <= g.last/timeBlock; blk++ {
+	for blk := g.first / BlockVersions; blk <= g.last/BlockVersions; blk++ {
 		b.inBlock(blk, &common)
 	}
 	b.next.Seq = g.last

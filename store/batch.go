@@ -122,7 +122,7 @@ func (b *batch) place(v, was Version, wasLive bool) error {
 	if err != nil {
 		return err
 	}
-	b.inBlock(v.Seq/timeBlock, &v)
+	b.inBlock(v.Seq/BlockVersions, &v)
 	named := wasLive && severalNames(was) && InodeOf(was.Stat) == InodeOf(v.Stat)
 	if severalNames(v) && !named {
 		if err := b.name(v.Stat, v.Path); err != nil {
@@ -247,7 +247,7 @@ func (b *batch) refresh(cur, seen Version) error {
 }
 
 func (b *batch) readTimes(blk uint64) (times, bool) {
-	item, err := b.w.Txn.Get(keyTimes(blk * timeBlock))
+	item, err := b.w.Txn.Get(keyTimes(blk * BlockVersions))
 	if err != nil {
 		return times{}, false
 	}
@@ -328,7 +328,7 @@ func (b *batch) flush() error {
 	}
 	b.next.setCounts(b.contents.Counts)
 	for blk, t := range b.times {
-		if err := b.w.Set(keyTimes(blk*timeBlock), t.bytes()); err != nil {
+		if err := b.w.Set(keyTimes(blk*BlockVersions), t.bytes()); err != nil {
 			return err
 		}
 	}

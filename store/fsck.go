@@ -215,7 +215,7 @@ func (f *fsck) checkVersions(ctx context.Context, txn *badger.Txn) error {
 		covers := have.Min <= t.Min && t.Max <= have.Max
 		if !ok || !covers || have.Who != 0 && have.Who != t.Who {
 			f.problem("time block %d is wrong", blk)
-			if err := f.b.w.Set(keyTimes(blk*timeBlock), t.bytes()); err != nil {
+			if err := f.b.w.Set(keyTimes(blk*BlockVersions), t.bytes()); err != nil {
 				return err
 			}
 		}
@@ -229,7 +229,7 @@ func (f *fsck) checkVersions(ctx context.Context, txn *badger.Txn) error {
 func (f *fsck) checkVersion(txn *badger.Txn, v Version, sum uint64) error {
 	f.Versions++
 	f.top = max(f.top, v.Seq)
-	blk := v.Seq / timeBlock
+	blk := v.Seq / BlockVersions
 	t, ok := f.blocks[blk]
 	f.blocks[blk] = t.with(&v, ok)
 	f.newest[v.Path] = newest{v.Seq, sum}

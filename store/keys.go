@@ -37,8 +37,8 @@ const (
 	ixPlan    = 'u'
 )
 
-// timeBlock is the number of versions that share one z record.
-const timeBlock = 256
+// BlockVersions is the number of versions in a Block, which share one z record.
+const BlockVersions = 256
 
 var (
 	keyState  = []byte{kMeta, 's', 't', 'a', 't', 'e'}
@@ -71,7 +71,7 @@ func parsePathKey(k []byte) (Path, uint64, bool) {
 }
 
 func keyTimes(seq uint64) []byte {
-	return binary.BigEndian.AppendUint64([]byte{kTimes}, seq/timeBlock)
+	return binary.BigEndian.AppendUint64([]byte{kTimes}, seq/BlockVersions)
 }
 
 func keyIndexPrefix(kind byte, id string) []byte {

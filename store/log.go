@@ -110,7 +110,7 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 	over := pass{baselines: !f.withBaselines(), within: f.Path, after: f.After, before: f.Before}
 	if f.Pass != nil {
 		over.block = func(blk uint64, t times) bool {
-			b := Block{blk * timeBlock, blk*timeBlock + timeBlock - 1, t.Min, t.Max, t.Gap, t.Who}
+			b := Block{blk * BlockVersions, blk*BlockVersions + BlockVersions - 1, t.Min, t.Max, t.Gap, t.Who}
 			before := f.Before == 0 || b.Last < f.Before
 			within := b.First > f.After && before && b.Last <= v.seq
 			return t.Who != 0 && within && f.Pass(b)

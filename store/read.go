@@ -134,21 +134,21 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 			}
 			continue
 		}
-		if blk := seq / timeBlock; over.block != nil && blk != asked {
+		if blk := seq / BlockVersions; over.block != nil && blk != asked {
 			next := seq
 			for asked = blk; ; asked = blk {
-				t, ok := timesIn(v.txn, blk*timeBlock)
+				t, ok := timesIn(v.txn, blk*BlockVersions)
 				if !ok || !over.block(blk, t) {
 					break
 				}
 				if down && blk == 0 {
 					return nil
 				}
-				next = (blk + 1) * timeBlock
+				next = (blk + 1) * BlockVersions
 				if down {
-					next = blk*timeBlock - 1
+					next = blk*BlockVersions - 1
 				}
-				blk = next / timeBlock
+				blk = next / BlockVersions
 			}
 			if next != seq {
 				c.seek(next)

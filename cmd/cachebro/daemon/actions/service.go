@@ -145,11 +145,11 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 	marks, _ := s.lost.Marks(context.Background())
 	err := s.store.View(func(v *store.View) error {
 		w := s.newDescriber()
-		groups, more, seq, skip, err := s.walk(w, v, f, q)
+		found, err := s.walk(w, v, f, q)
 		if err != nil {
 			return err
 		}
-		out.More, out.Seq, out.Skip = more, seq, skip
+		out.More, out.Seq, out.Skip = found.more, found.seq, found.skip
 		back, err := s.newTakenBack(v)
 		if err != nil {
 			return err
@@ -161,7 +161,7 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 				count.end = time.Now().Add(countFor / 3)
 			}
 		}
-		for _, g := range groups {
+		for _, g := range found.groups {
 			x := g.span()
 			a := wire.Action{Key: g.key, First: x.First, Last: x.Last, Versions: len(g.versions) + g.passed, Least: g.passed > 0, Files: []wire.ActionFile{}}
 			if !q.Together {

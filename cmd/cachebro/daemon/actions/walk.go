@@ -79,96 +79,117 @@ func (g *group) isOver(t int64, oldest bool) bool {
 	return last-t > silence
 }
 
-// walk groups the versions that a filter selects. seq and skip determine where the next page
-// begins.
-func (s *Service) walk(w *describer, v *store.View, f store.Filter, q wire.ActionsQuery) (groups []*group, more bool, seq uint64, skip []wire.ActionSpan, err error) {
-	limit := q.Limit
-	if limit <= 0 {
-		limit = defaultLimit
+// page is one page of groups while it is made.
+type page struct {
+	groups []*group
+	more   bool              // there are groups after this page
+	seq    uint64            // where the next page begins
+	skip   []wire.ActionSpan // versions after seq that this page or an earlier one has
+}
+
+// walker groups versions.
+type walker struct {
+	page
+	q       wire.ActionsQuery
+	w       *describer
+	limit   int
+	open    map[string]*group // by key: the groups that further versions may join
+	writers map[store.Path][]writer
+	alone   map[uint64]*group // by store.Version.Who: the group that the writer's versions belong to
+	total   int               // versions in groups
+	beyond  int               // versions read since the page has all its groups
+}
+
+// walk groups the versions that a filter selects.
+func (s *Service) walk(w *describer, v *store.View, f store.Filter, q wire.ActionsQuery) (page, error) {
+	k := walker{q: q, w: w, limit: q.Limit, open: map[string]*group{}, writers: map[store.Path][]writer{}, alone: map[uint64]*group{}}
+	if k.limit <= 0 {
+		k.limit = defaultLimit
 	}
-	open := map[string]*group{}
-	writers := map[store.Path][]writer{}
-	total, beyond := 0, 0
-	alone := map[uint64]*group{} // by store.Version.Who: the action that the writer's versions belong to
-	f.Pass = func(b store.Block) bool {
-		g := alone[b.Who]
-		if q.Together || g == nil || open[g.key] != g {
-			return false
-		}
-		if b.Gap > silence && g.begin == 0 {
-			return false
-		}
-		near, end := b.Max, b.Min
-		if q.Oldest {
-			near, end = end, near
-		}
-		if g.isOver(near, q.Oldest) || g.begin != 0 && g.isOver(end, q.Oldest) {
-			return false
-		}
-		if g.blocks++; g.blocks < wholePage/256 && (len(g.versions) < minWhole || total < wholePage) {
-			return false
-		}
-		g.passed += int(b.Last - b.First + 1)
-		g.far, g.farTime = b.First, end
-		if q.Oldest {
-			g.far = b.Last
-		}
-		return true
-	}
-	err = v.Each(f, func(o store.Version) bool {
-		if inNoAction(o) {
-			return true
-		}
-		key, jb := "all", job{}
-		if !q.Together {
-			key, jb = w.keyOf(o)
-		}
-		if slices.ContainsFunc(q.Skip, func(x wire.ActionSpan) bool { return x.Key == key && x.First <= o.Seq && o.Seq <= x.Last }) {
-			return true
-		}
-		g := open[key]
-		if g != nil && !q.Together && g.isOver(o.Time, q.Oldest) {
-			g = nil
-		}
-		if g == nil {
-			if len(groups) == limit || total >= maxVersions {
-				if !more {
-					more, seq = true, o.Seq+1
-					if q.Oldest {
-						seq = o.Seq - 1
-					}
-				}
-				if beyond++; beyond >= maxBeyond || beyond%64 == 1 && allOver(open, o.Time, q.Oldest) {
-					return false
-				}
-				return true
-			}
-			g = &group{key: key, job: jb, begin: w.beginOf(o)}
-			groups, open[key] = append(groups, g), g
-		}
-		if len(g.versions)%64 == 0 && w.attributedTo(o).Seq == o.Seq {
-			alone[o.Who()] = g
-		}
-		g.versions = append(g.versions, o)
-		if !q.Together && o.Op != store.OpMoved {
-			writers[o.Path] = w.noteOtherWriters(writers[o.Path], writer{key, o, jb})
-		}
-		total++
-		return true
-	})
-	if more {
+	f.Pass = k.pass
+	err := v.Each(f, k.take)
+	if k.more {
 		for _, x := range q.Skip {
-			if !q.Oldest && x.First < seq || q.Oldest && x.Last > seq {
-				skip = append(skip, x)
-			}
+			k.skipLater(x)
 		}
-		for _, g := range groups {
-			if x := g.span(); !q.Oldest && x.First < seq || q.Oldest && x.Last > seq {
-				skip = append(skip, x)
-			}
+		for _, g := range k.groups {
+			k.skipLater(g.span())
 		}
 	}
-	return groups, more, seq, skip, err
+	return k.page, err
+}
+
+// skipLater notes a span that the next page must skip if a part of it is after that page's begin.
+func (k *walker) skipLater(x wire.ActionSpan) {
+	if !k.q.Oldest && x.First < k.seq || k.q.Oldest && x.Last > k.seq {
+		k.skip = append(k.skip, x)
+	}
+}
+
+// pass reports whether a block of the log need not be read, because all its versions belong to a
+// group of which enough were read. It counts them for the group.
+func (k *walker) pass(b store.Block) bool {
+	g := k.alone[b.Who]
+	if k.q.Together || g == nil || k.open[g.key] != g || b.Gap > silence && g.begin == 0 {
+		return false
+	}
+	near, end, far := b.Max, b.Min, b.First
+	if k.q.Oldest {
+		near, end, far = b.Min, b.Max, b.Last
+	}
+	if g.isOver(near, k.q.Oldest) || g.begin != 0 && g.isOver(end, k.q.Oldest) {
+		return false
+	}
+	if g.blocks++; g.blocks < wholePage/store.BlockVersions && (len(g.versions) < minWhole || k.total < wholePage) {
+		return false
+	}
+	g.passed += int(b.Last - b.First + 1)
+	g.far, g.farTime = far, end
+	return true
+}
+
+// take adds a version to its group. It returns false if nothing more has to be read.
+func (k *walker) take(o store.Version) bool {
+	if inNoAction(o) {
+		return true
+	}
+	key, jb := "all", job{}
+	if !k.q.Together {
+		key, jb = k.w.keyOf(o)
+	}
+	if slices.ContainsFunc(k.q.Skip, func(x wire.ActionSpan) bool { return x.Key == key && x.First <= o.Seq && o.Seq <= x.Last }) {
+		return true
+	}
+	g := k.open[key]
+	if g == nil || !k.q.Together && g.isOver(o.Time, k.q.Oldest) {
+		if len(k.groups) == k.limit || k.total >= maxVersions {
+			return k.readOn(o)
+		}
+		g = &group{key: key, job: jb, begin: k.w.beginOf(o)}
+		k.groups, k.open[key] = append(k.groups, g), g
+	}
+	if len(g.versions)%64 == 0 && k.w.attributedTo(o).Seq == o.Seq {
+		k.alone[o.Who()] = g
+	}
+	g.versions = append(g.versions, o)
+	if !k.q.Together && o.Op != store.OpMoved {
+		k.writers[o.Path] = k.w.noteOtherWriters(k.writers[o.Path], writer{key, o, jb})
+	}
+	k.total++
+	return true
+}
+
+// readOn is called with a version that belongs to no group of the page. It returns false if the
+// page's groups can have no further versions, or only after too many others.
+func (k *walker) readOn(o store.Version) bool {
+	if !k.more {
+		k.more, k.seq = true, o.Seq+1
+		if k.q.Oldest {
+			k.seq = o.Seq - 1
+		}
+	}
+	k.beyond++
+	return k.beyond < maxBeyond && !(k.beyond%64 == 1 && allOver(k.open, o.Time, k.q.Oldest))
 }
 
 // inNoAction reports whether a version belongs to no action, because it is of an excluded path or of
