@@ -1684,14 +1684,15 @@ func TestDirectoryComesFromElsewhere(t *testing.T) {
 		own := p.root
 		p.project()
 		p.theirs = true
+		p.write(".cachebroignore", "private\n")
 		from, to := "d", "../e"
 		if into {
 			from, to = to, from
 		}
-		if err := errors.Join(os.MkdirAll(p.path(from+"/sub"), 0o755), os.Mkdir(p.path(from+"/__pycache__"), 0o755)); err != nil {
+		if err := errors.Join(os.MkdirAll(p.path(from+"/sub"), 0o755), os.Mkdir(p.path(from+"/private"), 0o755)); err != nil {
 			t.Fatal(err)
 		}
-		p.write(from+"/__pycache__/excluded", "is in no history of the project")
+		p.write(from+"/private/excluded", "is in no history of the project")
 		p.write(from+"/f", "was f")
 		p.write(from+"/sub/g", "was g")
 		p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, from, to)
