@@ -1822,3 +1822,26 @@ func TestFullDisk(t *testing.T) {
 		t.Error("the call counts as examined")
 	}
 }
+
+// TestExcludedFileLeaves: a file that the project does not record is renamed to a place outside of it. It
+// used to be recorded there as a new file, so an undo removed the only copy.
+func TestExcludedFileLeaves(t *testing.T) {
+	p := newPlace(t)
+	own := p.root
+	p.project()
+	p.theirs = true
+	p.pid = os.Getppid() // not this program, whose changes count as those of a plan
+	p.write("__pycache__/a", "is excluded")
+	p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, "__pycache__/a", "../a")
+	if err := os.Rename(p.path("__pycache__/a"), p.path("../a")); err != nil {
+		t.Fatal(err)
+	}
+	p.r.Settle()
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.root = own
+	if changes, _ := p.told(); len(changes) > 0 {
+		t.Errorf("reported %v", changes)
+	}
+}

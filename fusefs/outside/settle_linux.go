@@ -415,11 +415,11 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 		leave(r, o, o.a, o.from, o.file, o.target)
 		if o.op == event.OpExchange {
 			leave(r, o, o.b, o.to, o.replaced, target(o.from.path, from))
-			arrive(r, o, o.a, o.to.path, o.from.path)
+			arrive(r, o, o.b, o.a, o.to.path, o.from.path)
 		} else if o.replaced != nil {
 			r.lostName(o.replaced, o.to.path, o.to.st, o)
 		}
-		arrive(r, o, o.b, o.from.path, o.to.path)
+		arrive(r, o, o.a, o.b, o.from.path, o.to.path)
 		return
 	}
 	a, b := o.a.rel(o.from.path), o.b.rel(o.to.path)
@@ -479,15 +479,20 @@ func leave(r *Recorder, o *op, t *track, from spot, f *file, to string) {
 	}
 }
 
-// arrive awaits the records of a file or a directory that a call moved into the history t. What the
-// other history did not record stays unknown, because an undo that removed it could not put it back.
-func arrive(r *Recorder, o *op, t *track, from, to string) {
+// arrive awaits the records of a file or a directory that a call moved from the history source into the
+// history t. What the source did not record stays unknown, unless it replaced a file, because an undo
+// that removed it could not put it back.
+func arrive(r *Recorder, o *op, source, t *track, from, to string) {
 	await := func(path string) {
 		e := r.touch(spot{path: path}, o.by)
 		e.arrives = true
 		r.await(e)
 	}
-	await(to)
+	st, _ := lstat(to)
+	unknown := !st.IsDir() && st.Nlink < 2 && source.isUnrecorded(from, false)
+	if !unknown || entryNow(r.entries, to).known.Ino != 0 {
+		await(to)
+	}
 	for _, rel := range o.below[from] {
 		path := to + rel
 		if st, exists := lstat(path); exists && !t.isUnrecorded(path, st.IsDir()) {
