@@ -130,14 +130,15 @@ func (k *walker) skipLater(x wire.ActionSpan) {
 // group of which enough were read. It counts them for the group.
 func (k *walker) pass(b store.Block) bool {
 	g := k.alone[b.Who]
-	if k.q.Together || g == nil || k.open[g.key] != g || b.Gap > silence && g.begin == 0 {
+	if k.q.Together || g == nil || k.open[g.key] != g {
 		return false
 	}
+	paused := b.Gap > silence && g.begin == 0
 	near, end, far := b.Max, b.Min, b.First
 	if k.q.Oldest {
 		near, end, far = b.Min, b.Max, b.Last
 	}
-	if g.isOver(near, k.q.Oldest) || g.begin != 0 && g.isOver(end, k.q.Oldest) {
+	if paused || g.isOver(near, k.q.Oldest) || g.begin != 0 && g.isOver(end, k.q.Oldest) {
 		return false
 	}
 	if g.blocks++; g.blocks < wholePage/store.BlockVersions && (len(g.versions) < minWhole || k.total < wholePage) {
