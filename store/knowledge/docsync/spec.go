@@ -28,7 +28,8 @@ func pattern(spec string) bool { return strings.ContainsAny(spec, "*?[") }
 // it.
 func covers(spec string, p store.Path) bool {
 	s := strings.TrimSuffix(spec, "/")
-	return s == "." || s != "" && p.Inside(store.Path(s)) || pattern(spec) && text.MatchGlob(s, string(p))
+	below := s == "." || s != "" && p.Inside(store.Path(s))
+	return below || pattern(spec) && text.MatchGlob(s, string(p))
 }
 
 // root returns the deepest directory or file that contains everything a spec covers.
