@@ -303,7 +303,11 @@ func (c *Capture) Outside(f fusefs.File, before, after event.Stat) {
 	if p == "" || class == ignore.Excluded && !keep {
 		return
 	}
-	if f.Mark().Load()&markSafe == 0 && !c.scans.captured(p, before) && before.Size > 0 {
+	// If only the ctime changed, the content is still there: an overlayfs copies a file when the mount
+	// opens it for writing, and a chmod changes no content.
+	changed := before.Size != after.Size || before.Mtime != after.Mtime
+	unsaved := f.Mark().Load()&markSafe == 0 && !c.scans.captured(p, before) && before.Size > 0
+	if changed && unsaved {
 		c.gap(p, 0, "changed outside the mount before its content was captured")
 	}
 	f.Mark().And(^(markSafe | markKnown | markBare))

@@ -335,6 +335,22 @@ func TestOutside(t *testing.T) {
 	}
 }
 
+// An overlayfs copies a file when the mount opens it for writing, and the copy has a new ctime. That
+// was reported as an unsaved content, although nothing was lost.
+func TestOutsideWithoutNewContent(t *testing.T) {
+	h := newHarness(t, nil)
+	f := h.file("a", "1")
+	after := mustStat(t, f)
+	before := after
+	before.Ctime--
+	h.c.Outside(f, before, after)
+	log := h.log()
+	wantVersions(t, log, "a", "1")
+	if g := gaps(log); len(g) != 0 {
+		t.Errorf("gaps: %q", g)
+	}
+}
+
 // fsync returns only when the content of the last close is durable.
 func TestSynced(t *testing.T) {
 	h := newHarness(t, nil)
