@@ -62,6 +62,9 @@ the store does not answer.`,
 		if err != nil {
 			return err
 		}
+		if st.Mounted && t.Point != "" {
+			st.Mountpoint = t.Point // mountd does not learn that a directory above was renamed
+		}
 		dead := cli.DeadMount(st.Root)
 		if dead != nil {
 			st.Mounted = false // a mount can be dead while mountd is still ending, which the daemon notices only afterwards

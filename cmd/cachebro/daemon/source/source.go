@@ -91,18 +91,22 @@ func (s *Source) Release(d *Dir) {
 }
 
 // Gone returns an error if the project's directory no longer exists or has been replaced by
-// another. It returns nil while a cachebro mount covers the directory. It also returns nil if the
-// directory did not exist at the start, because a daemon may be started for the history of a
-// deleted project.
+// another. It returns nil while a cachebro mount covers the directory, and while a mountd serves the
+// project: if a directory above the mountpoint is renamed, the mount moves along and still works. It
+// also returns nil if the directory did not exist at the start, because a daemon may be started for
+// the history of a deleted project.
 func (s *Source) Gone() error {
 	s.mu.Lock()
-	was := s.is
+	was, served := s.is, s.servedLocked()
 	s.mu.Unlock()
-	if was == nil || covered(s.root) {
+	if was == nil || served || covered(s.root) {
 		return nil
 	}
 	return wire.FileDiffers(s.root, was)
 }
+
+// servedLocked reports whether the directory is the one that a mountd sent. The caller holds mu.
+func (s *Source) servedLocked() bool { return s.from == "mountd" && s.dir != nil }
 
 // Drop closes and forgets the descriptor.
 func (s *Source) Drop() {
@@ -140,7 +144,7 @@ func (s *Source) Unmounted() {
 		return
 	}
 	s.mu.Lock()
-	theirs := s.from == "mountd" && s.dir != nil
+	theirs := s.servedLocked()
 	s.mu.Unlock()
 	if theirs {
 		s.Drop()
