@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"cachebro/store/leaf/text"
 )
@@ -82,9 +83,13 @@ func (p Paths) State(root string) (string, error) {
 	return filepath.Join(base, name+"-"+Key(root)), nil
 }
 
-// MakeState creates the state directory (0700). It returns an error if the directory belongs to
+// MakeState creates the state directory (0700). It returns an error if the root is not UTF-8, because
+// JSON cannot carry its path between the processes, and if the directory belongs to
 // another user.
 func (p Paths) MakeState(root string) (string, error) {
+	if !utf8.ValidString(root) {
+		return "", Errorf(ErrBadRequest, "rename that directory", "%s is not UTF-8, and cachebro keeps no history of a directory with such a name", strconv.Quote(root))
+	}
 	dir, err := p.State(root)
 	if err != nil {
 		return "", err

@@ -166,3 +166,15 @@ func TestPaths(t *testing.T) {
 	}
 	c.Close()
 }
+
+// JSON replaces bytes that are not UTF-8. So each client found that the daemon served another root, and
+// a mount failed after 20 s with "another store daemon owns" the history.
+func TestNoStateForRootThatIsNotUTF8(t *testing.T) {
+	p := Paths{Override: t.TempDir()}
+	if _, err := p.MakeState("/bad\xff/project"); err == nil || Hint(err) == "" {
+		t.Errorf("got %v", err)
+	}
+	if left, err := os.ReadDir(p.Override); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v (%v)", left, err)
+	}
+}
