@@ -409,6 +409,31 @@ func TestForkDropAndCommits(t *testing.T) {
 	p.cb("fork", "drop", f.dir)
 }
 
+// Names are printed so that they can be read back: quoted in patches, and in base64 in JSON if they
+// are not UTF-8.
+func TestForkDiffOfOddNames(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, map[string]string{"a.txt": "a\n"})
+	p.mount()
+	p.scanned()
+	f := p.fork("odd")
+	f.sh(`printf 'new\n' >"$(printf 'two\nlines')"; printf 'b\n' >"$(printf 'b\344r')"; ln -s a.txt "$(printf 's\344')"`)
+	patch := p.cb("fork", "diff", "-p", f.dir)
+	cmd := exec.Command("git", "apply", "--directory", "into")
+	cmd.Dir, cmd.Stdin = p.base, strings.NewReader(patch)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git apply: %v: %s\n%s", err, out, patch)
+	}
+	if b, err := os.ReadFile(filepath.Join(p.base, "into", "two\nlines")); err != nil || string(b) != "new\n" {
+		t.Errorf("applied: %q, %v", b, err)
+	}
+	for _, do := range []string{"diff", "merge"} {
+		if out := p.cb("fork", do, "--json", f.dir); !strings.Contains(out, `"path_base64":"YuRy"`) || strings.Contains(out, "�") {
+			t.Errorf("%s --json: %s", do, out)
+		}
+	}
+}
+
 // Five forks are made at the same time, while git also holds the index's lock. Staged changes must
 // be staged in each of them. Git takes that lock to write the tree of an index, so some of the
 // forks used to have nothing staged.

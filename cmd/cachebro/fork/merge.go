@@ -15,6 +15,7 @@ import (
 	"cachebro/store/leaf/text"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
 )
 
 // merge is the plan of a merge.
@@ -253,7 +254,7 @@ func (m *merge) print(e *cli.Env, into cli.Target, o options) error {
 	case left > 0:
 		result = cli.ExitStatus(2)
 	}
-	lines, steps := []string{}, []map[string]string{}
+	lines, steps := []string{}, []map[string]any{}
 	for _, s := range m.plan.Steps {
 		sign, do, note := "M", "change", ""
 		switch letter := history.StepLetter(s); {
@@ -266,12 +267,12 @@ func (m *merge) print(e *cli.Env, into cli.Target, o options) error {
 		}
 		name := cmp.Or(m.made[s.N].path, string(s.Path))
 		lines = append(lines, sign+" "+cli.Quote(name)+note)
-		steps = append(steps, map[string]string{"path": name, "do": do})
+		steps = append(steps, cli.Object(map[string]string{"do": do}, map[string][]byte{"path": []byte(name)}))
 	}
 	for _, x := range m.plan.Conflicts {
 		why := history.ConflictText(x, e)
 		lines = append(lines, "conflict: "+cli.Quote(string(x.Path))+": "+why)
-		steps = append(steps, map[string]string{"path": string(x.Path), "do": "conflict", "conflict": why})
+		steps = append(steps, cli.Object(map[string]string{"do": "conflict", "conflict": why}, map[string][]byte{"path": x.Path}))
 	}
 	if o.json {
 		if err := e.PrintJSON(map[string]any{"root": into.Root, "steps": steps, "done": done, "conflicts": left, "dry_run": o.dryRun}); err != nil {
@@ -311,7 +312,7 @@ func diffFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 	if o.json {
 		out := []map[string]any{}
 		for _, ch := range all {
-			out = append(out, map[string]any{"path": ch.path, "change": ch.sign()})
+			out = append(out, cli.Object(map[string]string{"change": ch.sign()}, map[string][]byte{"path": []byte(ch.path)}))
 		}
 		return e.PrintJSON(map[string]any{"root": f.Root, "origin": f.from.Root, "seq": f.from.Seq, "changes": out})
 	}
@@ -348,7 +349,7 @@ func (ch change) patch(e *cli.Env) error {
 		if f == nil {
 			return "/dev/null"
 		}
-		return prefix + ch.path
+		return visible.Name(prefix + ch.path) // quoted as git does, so that git can apply the output
 	}
 	content := func(f *file) ([]byte, error) {
 		switch {
