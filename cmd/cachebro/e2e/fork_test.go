@@ -409,6 +409,54 @@ func TestForkDropAndCommits(t *testing.T) {
 	p.cb("fork", "drop", f.dir)
 }
 
+// A fork is kept while it contains a repository with commits that exist nowhere else. Before, only
+// the repository of the fork itself was checked, so a drop deleted those of its directories and
+// those of its submodules.
+func TestForkDropAndNestedRepositories(t *testing.T) {
+	t.Parallel()
+	const commit = "git -c user.name=n -c user.email=e commit -qm "
+	p := newProject(t, map[string]string{"a.txt": "a\n"})
+	p.sh("git init -q ../lib && cd ../lib && " + commit + "lib --allow-empty && cd - && git init -q . && git -c protocol.file.allow=always submodule add -q ../lib lib && git add -A && " + commit + "one")
+	p.mount()
+	p.scanned()
+	f := p.fork("nested")
+	f.sh("git init -q new && cd new && echo draft >b.txt && git add -A && " + commit + "draft && echo b >b.txt && " + commit + "b -a")
+	f.sh("rmdir lib; git -c protocol.file.allow=always submodule update -q --init && cd lib && echo c >c.txt && git add -A && " + commit + "c")
+	p.cb("fork", "merge", f.dir)
+	for _, dir := range []string{"lib", "new"} {
+		if out := p.refuse(2, "fork", "drop", f.dir); !strings.Contains(out, f.dir+"/"+dir+" has a repository of its own") {
+			t.Errorf("drop of the repository %s:\n%s", dir, out)
+		}
+		// A repository is no longer needed once the project has one with the same commits.
+		p.sh("git init -q " + dir + "; git -C " + dir + " fetch -q " + f.dir + "/" + dir + " HEAD:refs/heads/kept; git -C " + dir + " update-ref HEAD refs/heads/kept")
+	}
+	p.cb("fork", "drop", f.dir)
+	if got := p.sh("git -C new show kept~:b.txt; git -C lib show kept:c.txt"); got != "draft\nc\n" {
+		t.Errorf("the commits: %q", got)
+	}
+}
+
+// A fork is kept while other forks were made from it, because they are compared with its history.
+// Before, it was dropped, and then all files of such a fork were shown as added, with status 0.
+func TestForkOfAForkNeedsIt(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, map[string]string{"a.txt": "a\n"})
+	p.mount()
+	p.scanned()
+	f := p.fork("first")
+	second := f.fork("second")
+	if out := p.refuse(2, "fork", "drop", f.dir); !strings.Contains(out, second.dir+" is a fork of "+f.dir) {
+		t.Errorf("drop of a fork that has a fork:\n%s", out)
+	}
+	p.cb("fork", "drop", "--force", f.dir)
+	for _, do := range []string{"diff", "merge", "drop"} {
+		if out := p.refuse(2, "fork", do, second.dir); !strings.Contains(out, f.dir+" no longer exists") || !strings.Contains(out, "drop --force") {
+			t.Errorf("%s without the first fork:\n%s", do, out)
+		}
+	}
+	p.cb("fork", "drop", "--force", second.dir)
+}
+
 // Names are printed so that they can be read back: quoted in patches, and in base64 in JSON if they
 // are not UTF-8.
 func TestForkDiffOfOddNames(t *testing.T) {

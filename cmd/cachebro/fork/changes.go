@@ -64,6 +64,9 @@ type trees struct {
 	entries map[string]wire.PastEntry
 	absent  map[string]bool // what the project had and the fork did not get
 	filled  []change        // new directories that contain files, after changes has run
+	// repositories holds the directories of the fork that contain a .git, without the fork's own,
+	// after changes has run.
+	repositories []string
 }
 
 func openTrees(ctx context.Context, e *cli.Env, f fork) (t *trees, err error) {
@@ -76,6 +79,9 @@ func openTrees(ctx context.Context, e *cli.Env, f fork) (t *trees, err error) {
 			t.close()
 		}
 	}()
+	if !cli.IsDir(f.from.Root) {
+		return t, cli.NothingDone(cli.Hintf("cachebro fork drop --force "+cli.Arg(f.Root)+" deletes the fork", "%s no longer exists, so its fork cannot be compared with it", cli.Quote(f.from.Root)))
+	}
 	t.c, err = e.Connect(ctx, f.from.Root)
 	if err != nil {
 		return t, fmt.Errorf("connect to the project %s: %w", cli.Quote(f.from.Root), err)
@@ -148,6 +154,7 @@ func (t *trees) changes(ctx context.Context) ([]change, error) {
 		}
 	}
 	slices.SortFunc(out, func(a, b change) int { return strings.Compare(a.path, b.path) })
+	slices.Sort(t.repositories)
 	return out, err
 }
 
@@ -158,6 +165,9 @@ func (t *trees) changesIn(ctx context.Context, dir string, names []fs.DirEntry, 
 			return nil, err
 		}
 		p := path.Join(dir, d.Name())
+		if d.Name() == ".git" && dir != "" {
+			t.repositories = append(t.repositories, dir)
+		}
 		if gitdir.Name(d.Name()) || t.rules.Class(p, d.IsDir()) != ignore.Tracked {
 			continue
 		}

@@ -2,11 +2,10 @@ package fork
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
@@ -19,9 +18,14 @@ const maxListed = 5 // how many of the paths that would be lost are listed
 // dropFork unmounts and deletes a fork and its history. Without --force it refuses if the fork
 // contains something that exists nowhere else.
 func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
-	if !o.force && cli.IsDir(f.Root) {
-		if err := onlyHere(ctx, e, f); err != nil {
+	if !o.force {
+		if err := keepsForks(e, f); err != nil {
 			return err
+		}
+		if cli.IsDir(f.Root) {
+			if err := onlyHere(ctx, e, f); err != nil {
+				return err
+			}
 		}
 	}
 	if f.Point != "" {
@@ -63,38 +67,24 @@ func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 
 // onlyHere returns an error that lists what would be lost with the fork, or nil if nothing would.
 func onlyHere(ctx context.Context, e *cli.Env, f fork) error {
-	keep := func(format string, args ...any) error {
-		return cli.NothingDone(cli.Hintf("cachebro fork merge "+cli.Arg(f.Root)+" merges it into the project; cachebro fork drop --force deletes it", format, args...))
-	}
-	r, err := repositoryOf(ctx, f)
-	if err != nil {
-		return keep("the git repository of %s cannot be checked: %s", cli.Quote(f.Root), cli.OneLine(err.Error()))
-	}
-	switch lost, err := r.losesCommits(ctx); {
-	case err != nil:
-		return keep("the commits of %s cannot be checked: %s", cli.Quote(f.Root), cli.OneLine(err.Error()))
-	case lost && r.own:
-		return cli.NothingDone(cli.Hintf("git -C "+cli.Arg(f.Root)+" push URL --all keeps them", "%s has a repository of its own, with commits that are on no branch of the project", cli.Quote(f.Root)))
-	case lost:
-		return cli.NothingDone(cli.Hintf("git -C "+cli.Arg(f.Root)+" branch NAME keeps them", "commits of %s are on no branch", cli.Quote(f.Root)))
-	}
-	into, err := e.Locate(f.from.Root)
+	r, err := keepsCommits(ctx, f, ".")
 	if err != nil {
 		return err
 	}
-	project, err := os.OpenRoot(into.Base())
-	if errors.Is(err, fs.ErrNotExist) {
-		return keep("%s no longer exists, so cachebro cannot check what exists only in the fork", cli.Quote(f.from.Root))
-	}
-	if err != nil {
-		return err
-	}
-	defer project.Close()
 	t, err := openTrees(ctx, e, f)
 	if err != nil {
 		return err
 	}
 	defer t.close()
+	into, err := e.Locate(f.from.Root)
+	if err != nil {
+		return err
+	}
+	project, err := os.OpenRoot(into.Base())
+	if err != nil {
+		return err
+	}
+	defer project.Close()
 	m, err := t.planMerge(ctx, e, project)
 	if err != nil {
 		return err
@@ -106,6 +96,11 @@ func onlyHere(ctx context.Context, e *cli.Env, f fork) error {
 		}
 	}
 	if len(names) == 0 {
+		for _, dir := range t.repositories {
+			if _, err := keepsCommits(ctx, f, dir); err != nil {
+				return err
+			}
+		}
 		return nil
 	}
 	more := ""
@@ -113,5 +108,44 @@ func onlyHere(ctx context.Context, e *cli.Env, f fork) error {
 		more = fmt.Sprintf(" and %d more", len(names)-maxListed)
 		names = names[:maxListed]
 	}
-	return keep("changes of %s are not in the project: %s%s", cli.Quote(f.Root), strings.Join(names, ", "), more)
+	return keep(f, "changes of %s are not in the project: %s%s", cli.Quote(f.Root), strings.Join(names, ", "), more)
+}
+
+// keep returns the error of a drop that is refused because of what exists only in the fork.
+func keep(f fork, format string, args ...any) error {
+	return cli.NothingDone(cli.Hintf("cachebro fork merge "+cli.Arg(f.Root)+" merges it into the project; cachebro fork drop --force deletes it", format, args...))
+}
+
+// keepsCommits returns the repository of a directory of the fork, and an error if commits would be
+// lost with the fork.
+func keepsCommits(ctx context.Context, f fork, dir string) (r repository, err error) {
+	tree := filepath.Join(f.Root, dir)
+	r, err = repositoryOf(ctx, f, dir)
+	if err != nil {
+		return r, keep(f, "the git repository of %s cannot be checked: %s", cli.Quote(tree), cli.OneLine(err.Error()))
+	}
+	switch lost, err := r.losesCommits(ctx); {
+	case err != nil:
+		return r, keep(f, "the commits of %s cannot be checked: %s", cli.Quote(tree), cli.OneLine(err.Error()))
+	case lost && r.own:
+		return r, cli.NothingDone(cli.Hintf("git -C "+cli.Arg(tree)+" push URL --all keeps them", "%s has a repository of its own, with commits that are on no branch of the project", cli.Quote(tree)))
+	case lost:
+		return r, cli.NothingDone(cli.Hintf("git -C "+cli.Arg(tree)+" branch NAME keeps them", "commits of %s are on no branch", cli.Quote(tree)))
+	}
+	return r, nil
+}
+
+// keepsForks returns an error if other forks were made from this one. They are compared with its
+// history.
+func keepsForks(e *cli.Env, f fork) error {
+	all, err := forksOf(e, f.Root)
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		if !other.Gone {
+			return cli.NothingDone(cli.Hintf("merge and drop that fork first; cachebro fork drop --force deletes this one", "%s is a fork of %s, and cannot be merged without it", cli.Quote(other.Root), cli.Quote(f.Root)))
+		}
+	}
+	return nil
 }

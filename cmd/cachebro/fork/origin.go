@@ -80,34 +80,43 @@ type listed struct {
 	Gone    bool      `json:"gone,omitempty"` // the directory no longer exists
 }
 
-func list(e *cli.Env, o options) error {
-	t, err := e.Locate(".")
-	if err != nil {
-		return err
-	}
+// forksOf returns the forks of a project, the oldest first.
+func forksOf(e *cli.Env, project string) ([]listed, error) {
 	base, err := e.Paths().StateBase()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	states, err := filepath.Glob(filepath.Join(base, "*", originFile))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	overlays, err := mounts.Overlays()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	all := []listed{}
 	for _, s := range states {
 		state := filepath.Dir(s)
 		from, err := readOrigin(state)
-		if err != nil || from.Root != t.Root {
+		if err != nil || from.Root != project {
 			continue
 		}
 		root := cmp.Or(mounts.ReadIdentity(state).Root, from.Fork) // the fork may have been relocated since
 		all = append(all, listed{Root: root, Seq: from.Seq, At: from.At, Made: from.Made, Mounted: cli.MountedHere(overlays, root), Gone: !cli.IsDir(root)})
 	}
 	slices.SortFunc(all, func(a, b listed) int { return a.Made.Compare(b.Made) })
+	return all, nil
+}
+
+func list(e *cli.Env, o options) error {
+	t, err := e.Locate(".")
+	if err != nil {
+		return err
+	}
+	all, err := forksOf(e, t.Root)
+	if err != nil {
+		return err
+	}
 	if o.json {
 		return e.PrintJSON(map[string]any{"root": t.Root, "forks": all})
 	}

@@ -9,36 +9,43 @@ import (
 	"path/filepath"
 	"strings"
 
+	"cachebro/fusefs/mounts"
 	"cachebro/store/leaf/gitdir"
 
 	"golang.org/x/sys/unix"
 )
 
-// repository is the repository with a fork's commits. It is the project's repository or the fork's
-// own. Only the fork's own is deleted when the fork is dropped.
+// repository is the repository of a work tree in a fork: that of the fork, or one of a directory in
+// it. It is another directory's, such as the project's, or the fork's own. Only the fork's own is
+// deleted when the fork is dropped.
 type repository struct {
-	f      fork
-	exists bool                 // the fork has a .git
-	own    bool                 // the fork has its own repository
-	files  map[string]committed // the files of the fork's HEAD, if that is in the project's repository
+	tree    string               // the work tree
+	project string               // the directory of the project that corresponds to the work tree
+	exists  bool                 // the work tree has a .git
+	own     bool                 // dropping the fork deletes the repository
+	files   map[string]committed // the files of HEAD, if the repository is not the fork's own
 }
 
 type committed struct{ mode, object string }
 
-func repositoryOf(ctx context.Context, f fork) (repository, error) {
-	r := repository{f: f}
-	if _, err := os.Lstat(filepath.Join(f.Base(), ".git")); errors.Is(err, fs.ErrNotExist) {
+// repositoryOf returns the repository of a directory of the fork, "." for the fork's.
+func repositoryOf(ctx context.Context, f fork, dir string) (repository, error) {
+	r := repository{tree: filepath.Join(f.Base(), dir), project: filepath.Join(f.from.Root, dir)}
+	if _, err := os.Lstat(filepath.Join(r.tree, ".git")); errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
 	r.exists = true
-	r.own = gitdir.Outside(f.Base()) == ""
+	at := gitdir.Outside(r.tree)
+	// Git stores the repositories of a worktree's submodules with the worktree's own files.
+	submodules := filepath.Join(gitdir.Outside(f.Base()), "modules")
+	r.own = at == "" || mounts.Within(at, f.Base()) || mounts.Within(at, submodules)
 	if r.own {
 		return r, nil
 	}
-	if _, err := git(ctx, f.Base(), "rev-parse", "--verify", "--quiet", "HEAD^{commit}"); err != nil {
+	if _, err := git(ctx, r.tree, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"); err != nil {
 		return r, nil // a branch without a commit yet
 	}
-	out, err := git(ctx, f.Base(), "ls-tree", "-r", "-z", "--full-tree", "HEAD")
+	out, err := git(ctx, r.tree, "ls-tree", "-r", "-z", "--full-tree", "HEAD")
 	if err != nil {
 		return r, err
 	}
@@ -65,7 +72,7 @@ func (r repository) losesCommits(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	unreached := func(more ...string) (bool, error) {
-		out, err := git(ctx, r.f.Base(), append([]string{"rev-list", "--max-count=1", "HEAD", "--not", "--branches", "--tags", "--remotes"}, more...)...)
+		out, err := git(ctx, r.tree, append([]string{"rev-list", "--max-count=1", "HEAD", "--not", "--branches", "--tags", "--remotes"}, more...)...)
 		return out != "", err
 	}
 	lost, err := unreached()
@@ -73,25 +80,25 @@ func (r repository) losesCommits(ctx context.Context) (bool, error) {
 		return lost, err
 	}
 	// A detached HEAD of the project preserves commits as a branch does.
-	head, err := git(ctx, r.f.from.Root, "rev-parse", "--verify", "--quiet", "HEAD")
+	head, err := git(ctx, r.project, "rev-parse", "--verify", "--quiet", "HEAD")
 	if err != nil {
 		return true, nil
 	}
 	return unreached(head)
 }
 
-// ownLosesCommits reports whether the fork's own repository has commits that the project's repository
-// lacks.
+// ownLosesCommits reports whether a repository of the fork's own has commits that the project's
+// repository lacks.
 func (r repository) ownLosesCommits(ctx context.Context) (bool, error) {
-	out, err := git(ctx, r.f.Base(), "for-each-ref", "--format=%(objectname)")
+	out, err := git(ctx, r.tree, "for-each-ref", "--format=%(objectname)")
 	if err != nil {
 		return false, err
 	}
 	tips := strings.Fields(out)
-	if head, err := git(ctx, r.f.Base(), "rev-parse", "--verify", "--quiet", "HEAD"); err == nil {
+	if head, err := git(ctx, r.tree, "rev-parse", "--verify", "--quiet", "HEAD"); err == nil {
 		tips = append(tips, head)
 	}
-	if stashes, err := git(ctx, r.f.Base(), "reflog", "show", "--format=%H", "refs/stash", "--"); err == nil {
+	if stashes, err := git(ctx, r.tree, "reflog", "show", "--format=%H", "refs/stash", "--"); err == nil {
 		tips = append(tips, strings.Fields(stashes)...)
 	}
 	seen := map[string]bool{}
@@ -101,7 +108,7 @@ func (r repository) ownLosesCommits(ctx context.Context) (bool, error) {
 		}
 		seen[tip] = true
 		// An error means that the project has no such commit, or no repository at all.
-		if left, err := git(ctx, r.f.from.Root, "rev-list", "--max-count=1", tip, "--not", "--branches", "--tags", "--remotes", "HEAD"); err != nil || left != "" {
+		if left, err := git(ctx, r.project, "rev-list", "--max-count=1", tip, "--not", "--branches", "--tags", "--remotes", "HEAD"); err != nil || left != "" {
 			return true, nil
 		}
 	}
