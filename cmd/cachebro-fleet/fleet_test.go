@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,6 +96,8 @@ func TestFleet(t *testing.T) {
 	lines(5, "--project", "app")
 	lines(4, "--path", "src/")
 	lines(1, "--path", "src/main.go")
+	lines(1, "--path", "./src//main.go")
+	lines(6, "--path", ".")
 	lines(2, "-n", "2")
 	lines(0, "--since", "1m")
 	lines(6, "--until", "1m")
@@ -169,5 +172,10 @@ func TestFleet(t *testing.T) {
 	}
 	if out, _ := told(t, 0, "help", "log"); !strings.Contains(out, "cachebro-fleet log postgres://") {
 		t.Errorf("help: %s", out)
+	}
+	// Of a bucket that cannot be read, index must not say that it has no machines.
+	srv.Break(func(*http.Request) remotetest.Fault { return remotetest.Forbidden })
+	if out, said := told(t, 1, "index", db, "--bucket", app); out != "" || !strings.Contains(said, "the bucket refuses") {
+		t.Errorf("index of a bucket that refuses: %s%s", out, said)
 	}
 }

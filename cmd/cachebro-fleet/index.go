@@ -82,6 +82,9 @@ func (x *indexer) once(ctx context.Context) error {
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", p.Short(), err))
 		}
+		if err != nil && f.Machines == 0 { // the list of machines could not be read
+			continue
+		}
 		line := fmt.Sprintf("%s: %s, %s from %s", p.Short(), text.Count(f.Machines, "machine"), text.Count(int(f.Versions), "new version"), text.Count(f.Segments, "segment"))
 		if f.Busy > 0 {
 			line += fmt.Sprintf("; %d being imported by others", f.Busy)

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -106,7 +107,7 @@ func (q Query) where(in scope) (string, []any) {
 	return strings.Join(parts, " and "), vals
 }
 
-func (q Query) path() string { return strings.Trim(q.Path, "/") }
+func (q Query) path() string { return strings.Trim(path.Clean("/"+q.Path), "/") }
 
 // scope looks up the machine and path of a query.
 func (d *DB) scope(ctx context.Context, q Query) (in scope, err error) {
