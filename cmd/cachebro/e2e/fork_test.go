@@ -312,6 +312,21 @@ func TestForkMergeLeavesWhatTheForkLacks(t *testing.T) {
 	}
 }
 
+// A file that is too large to be saved cannot be compared with what it was, so a merge leaves it and
+// says why. It used to say that the file had been changed in the project.
+func TestForkMergeOfLargeFiles(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, map[string]string{"a.txt": "a\n"})
+	p.sh("truncate -s 33M gone more")
+	p.mount()
+	p.scanned()
+	f := p.fork("large")
+	f.sh("rm gone; echo more >>more")
+	if out := p.refuseOut(2, "fork", "merge", f.dir); !strings.HasPrefix(out, "conflict: gone: too large\nconflict: more: too large\n") {
+		t.Errorf("merge:\n%s", out)
+	}
+}
+
 // The changes of a fork include files in directories whose names are not UTF-8, an empty file from
 // 1970, and a text of the same size and time as before. A new file is a conflict if the project has a
 // file in the place of its directory. The first two used to make every command fail that compares the

@@ -50,6 +50,8 @@ func (t *trees) planMerge(ctx context.Context, e *cli.Env, project *os.Root) (*m
 		switch from := moved[ch.path]; {
 		case ch.new != nil && ch.new.why != "":
 			f.Lost = ch.new.why
+		case ch.old != nil && ch.old.why != "": // so it is unknown whether the project's file has changed since
+			f.Lost = ch.old.why
 		case from != "" && now == nil:
 			if at, err := describeFile(project, from); err == nil && at == nil {
 				f.Lost = fmt.Sprintf("it was renamed from %s in the fork, and renamed or removed in the project since", cli.Quote(from))
