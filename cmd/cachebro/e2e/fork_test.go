@@ -472,6 +472,39 @@ func TestForkOfAForkNeedsIt(t *testing.T) {
 	p.cb("fork", "drop", "--force", second.dir)
 }
 
+// The forks of a project are merged into it after it was moved. Before, they named its former
+// directory, so the project had no forks, and the forks no project. While git does not find the
+// repository of such a fork, its commits cannot be checked, and it is kept.
+func TestForksOfAMovedProject(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, map[string]string{"a.txt": "a\n"})
+	p.sh("git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm one")
+	p.mount()
+	p.scanned()
+	f := p.fork("work")
+	p.unmount()
+	moved := *p
+	moved.dir = filepath.Join(p.base, "moved")
+	if err := os.Rename(p.dir, moved.dir); err != nil {
+		t.Fatal(err)
+	}
+	moved.cb("relocate", p.dir, moved.dir)
+	moved.mount()
+	t.Cleanup(moved.unmount)
+	f.sh("echo new >new.txt")
+	if out := moved.cb("fork", "--dir", moved.dir); !strings.HasPrefix(out, f.dir+" ") {
+		t.Errorf("fork:\n%s", out)
+	}
+	if out := moved.cb("fork", "merge", f.dir); !strings.HasPrefix(out, "A new.txt\nmerged 1 file into "+moved.dir) {
+		t.Errorf("merge:\n%s", out)
+	}
+	if out := moved.refuse(2, "fork", "drop", f.dir); !strings.Contains(out, "cannot be checked") {
+		t.Errorf("drop without the repository:\n%s", out)
+	}
+	moved.sh("git worktree repair " + f.dir)
+	moved.cb("fork", "drop", f.dir)
+}
+
 // Names are printed so that they can be read back: quoted in patches, and in base64 in JSON if they
 // are not UTF-8.
 func TestForkDiffOfOddNames(t *testing.T) {

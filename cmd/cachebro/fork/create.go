@@ -88,7 +88,7 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m newFo
 	if err != nil {
 		return m, err
 	}
-	if old, err := readOrigin(state); err == nil {
+	if old, err := mounting.ReadOrigin(state); err == nil {
 		return m, cli.Hintf("cachebro fork drop "+cli.Arg(m.Root)+" forgets it", "%s was a fork of %s, whose history is still here", cli.Quote(m.Root), cli.Quote(old.Root))
 	}
 	if cli.IsDir(state) {
@@ -125,7 +125,7 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m newFo
 	if err != nil {
 		return m, err
 	}
-	err = wire.WriteJSON(filepath.Join(state, originFile), Origin{Root: t.Root, Fork: m.Root, Seq: m.Answer.Seq, At: m.at, Made: e.Now(), Git: m.Git != "", Absent: m.Answer.Absent})
+	err = mounting.Origin{Root: t.Root, Fork: m.Root, Seq: m.Answer.Seq, At: m.at, Made: e.Now(), Git: m.Git != "", Absent: m.Answer.Absent}.Write(state)
 	if err != nil {
 		return m, errors.Join(err, os.RemoveAll(state))
 	}

@@ -5,52 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/mounts"
-	"cachebro/store/wire"
 )
-
-// Origin says what a fork was made from.
-type Origin struct {
-	Root string    `json:"root"` // the project's root
-	Fork string    `json:"fork"` // where the fork was made
-	Seq  uint64    `json:"seq"`  // the newest version of the project that is in the fork
-	At   time.Time `json:"at"`   // the requested moment
-	Made time.Time `json:"made"`
-	Git  bool      `json:"git,omitempty"` // a worktree of the project's repository
-	// Absent holds the paths that the project had and the fork did not get. They are no deletions.
-	Absent [][]byte `json:"absent,omitempty"`
-}
-
-const originFile = "origin.json"
 
 // fork is an existing fork.
 type fork struct {
 	cli.Target        // where it is
 	state      string // its state directory
-	from       Origin
+	from       mounting.Origin
 }
 
 // OriginOf returns what the project at root was forked from. ok is false if it is not a fork.
-func OriginOf(e *cli.Env, root string) (o Origin, ok bool) {
+func OriginOf(e *cli.Env, root string) (o mounting.Origin, ok bool) {
 	state, err := e.Paths().State(root)
 	if err != nil {
 		return o, false
 	}
-	o, err = readOrigin(state)
+	o, err = mounting.ReadOrigin(state)
 	return o, err == nil
-}
-
-func readOrigin(state string) (o Origin, err error) {
-	err = wire.ReadJSON(filepath.Join(state, originFile), &o)
-	if err == nil && !filepath.IsAbs(o.Root) {
-		err = fmt.Errorf("%s does not name a project", filepath.Join(state, originFile))
-	}
-	return o, err
 }
 
 // find returns the fork that contains a path.
@@ -63,7 +40,7 @@ func find(e *cli.Env, given string) (f fork, err error) {
 	if err != nil {
 		return f, err
 	}
-	f.from, err = readOrigin(f.state)
+	f.from, err = mounting.ReadOrigin(f.state)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = cli.Hintf("cachebro fork lists the forks of a project", "%s is not a fork", cli.Quote(f.Root))
 	}
@@ -82,11 +59,7 @@ type listed struct {
 
 // forksOf returns the forks of a project, the oldest first.
 func forksOf(e *cli.Env, project string) ([]listed, error) {
-	base, err := e.Paths().StateBase()
-	if err != nil {
-		return nil, err
-	}
-	states, err := filepath.Glob(filepath.Join(base, "*", originFile))
+	forks, err := mounting.Forks(e, project)
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +68,7 @@ func forksOf(e *cli.Env, project string) ([]listed, error) {
 		return nil, err
 	}
 	all := []listed{}
-	for _, s := range states {
-		state := filepath.Dir(s)
-		from, err := readOrigin(state)
-		if err != nil || from.Root != project {
-			continue
-		}
+	for state, from := range forks {
 		root := cmp.Or(mounts.ReadIdentity(state).Root, from.Fork) // the fork may have been relocated since
 		all = append(all, listed{Root: root, Seq: from.Seq, At: from.At, Made: from.Made, Mounted: cli.MountedHere(overlays, root), Gone: !cli.IsDir(root)})
 	}

@@ -42,6 +42,9 @@ func repositoryOf(ctx context.Context, f fork, dir string) (repository, error) {
 	if r.own {
 		return r, nil
 	}
+	if _, err := git(ctx, r.tree, "rev-parse", "--git-dir"); err != nil {
+		return r, err // for instance because the repository was moved
+	}
 	if _, err := git(ctx, r.tree, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"); err != nil {
 		return r, nil // a branch without a commit yet
 	}

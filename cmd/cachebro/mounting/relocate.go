@@ -98,7 +98,7 @@ func formerDir(e *cli.Env, dir string) (string, error) {
 
 // rehome moves the history of one root to another by renaming its state directory. If the other root
 // already has a state directory, rehome moves that out of the way first, and returns its new path as
-// aside. It begins by ending the daemons of both roots, and locks both state directories until it
+// aside. The forks of a project remain those of its history. rehome begins by ending the daemons of both roots, and locks both state directories until it
 // returns.
 func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err error) {
 	p := e.Paths()
@@ -119,8 +119,9 @@ func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err
 		defer unlock()
 	}
 	setUp := slices.Contains(SetUpRoots(e), from)
+	former := to + " before " + e.Now().Format("2006-01-02 15.04.05")
 	if cli.IsDir(own) {
-		aside, err = p.State(to + " before " + e.Now().Format("2006-01-02 15.04.05"))
+		aside, err = p.State(former)
 		if err != nil {
 			return "", err
 		}
@@ -133,6 +134,13 @@ func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err
 			err = errors.Join(err, os.Rename(aside, own))
 		}
 		return "", fmt.Errorf("move the history: %w", err)
+	}
+	err = moveForks(e, to, former)
+	if err == nil {
+		err = moveForks(e, from, to)
+	}
+	if err != nil {
+		return aside, err
 	}
 	if setUp {
 		return aside, MarkSetUp(e, to, true)
