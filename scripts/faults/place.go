@@ -129,8 +129,9 @@ type version struct {
 	Hash  string `json:"hash"`
 	Size  int64  `json:"size"`
 	Actor struct {
-		PID uint32 `json:"pid"`
-		By  string `json:"by"`
+		PID  uint32 `json:"pid"`
+		Comm string `json:"comm"`
+		By   string `json:"by"`
 	} `json:"actor"`
 	NoContent string `json:"no_content"`
 }
