@@ -472,6 +472,43 @@ func TestForkOfAForkNeedsIt(t *testing.T) {
 	p.cb("fork", "drop", "--force", second.dir)
 }
 
+// Of several commands that make the same fork at once, one succeeds, and its fork is whole. Before,
+// the others removed the directory when they failed, with what the first one had copied.
+func TestSameForkAtOnce(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{}
+	for i := range 300 {
+		files[fmt.Sprintf("f%d.txt", i)] = fmt.Sprintln(i)
+	}
+	for _, with := range []string{"git", "no git"} {
+		p := newProject(t, files)
+		if with == "git" {
+			p.sh("git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm one")
+		}
+		p.mount()
+		p.scanned()
+		f := *p
+		f.dir = filepath.Join(p.base, "same")
+		t.Cleanup(f.unmount)
+		made := make(chan bool)
+		for range 4 {
+			go func() { made <- p.command("fork", f.dir, "--branch", "b", "--dir", p.dir).Run() == nil }()
+		}
+		n := 0
+		for range 4 {
+			if <-made {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("with %s: %d forks were made in one directory", with, n)
+		}
+		if d := differ(plainTree(t, p.dir), plainTree(t, f.dir)); d != "" {
+			t.Errorf("with %s, the fork:\n%s", with, d)
+		}
+	}
+}
+
 // The forks of a project are merged into it after it was moved. Before, they named its former
 // directory, so the project had no forks, and the forks no project. While git does not find the
 // repository of such a fork, its commits cannot be checked, and it is kept.

@@ -78,10 +78,21 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m newFo
 			return m, cli.Hintf("cachebro fork ../"+cli.Arg(filepath.Base(m.Root)), "a fork cannot be inside its own project")
 		}
 	}
-	existed, err := emptyDir(m.Root)
+	existed, unlock, err := reserve(m.Root)
 	if err != nil {
 		return m, err
 	}
+	defer unlock()
+	begun := false
+	defer func() {
+		switch {
+		case err == nil:
+		case begun:
+			m.removeCreated(existed)
+		case !existed:
+			_ = os.Remove(m.Root)
+		}
+	}()
 	// Refuse a path that has a history. The history belongs to another project, and fork drop would
 	// delete it.
 	state, err := e.Paths().State(m.Root)
@@ -94,20 +105,13 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m newFo
 	if cli.IsDir(state) {
 		return m, cli.Hintf("cachebro fork "+cli.Arg(m.Root+"-2"), "%s was a project whose history is still here", cli.Quote(m.Root))
 	}
-	defer func() {
-		if err != nil {
-			m.removeCreated(existed)
-		}
-	}()
+	begun = true
 	from, err := e.Paths().State(t.Root)
 	if err != nil {
 		return m, err
 	}
 	err = m.checkOut(ctx, t, from, o)
 	if err != nil {
-		return m, err
-	}
-	if err := os.Mkdir(m.Root, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 		return m, err
 	}
 	to, err := os.Open(m.Root)
@@ -131,6 +135,32 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m newFo
 	}
 	m.mount(ctx, e)
 	return m, nil
+}
+
+// reserve makes the directory of a fork, unless an empty one exists, and locks it until unlock is
+// called. If several forks are made in the same directory at once, the first one gets it.
+func reserve(dir string) (existed bool, unlock func(), err error) {
+	existed, err = emptyDir(dir)
+	if err != nil {
+		return existed, nil, err
+	}
+	err = os.Mkdir(dir, 0o777)
+	existed = errors.Is(err, fs.ErrExist)
+	if err != nil && !existed {
+		return existed, nil, err
+	}
+	unlock, err = cli.LockDir(dir)
+	if err != nil {
+		return existed, nil, err
+	}
+	still, err := emptyDir(dir)
+	if err == nil && !still {
+		err = fmt.Errorf("%s was deleted meanwhile", cli.Quote(dir))
+	}
+	if err != nil {
+		unlock()
+	}
+	return existed, unlock, err
 }
 
 func emptyDir(dir string) (existed bool, err error) {
