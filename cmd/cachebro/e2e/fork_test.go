@@ -509,6 +509,45 @@ func TestSameForkAtOnce(t *testing.T) {
 	}
 }
 
+// Forks that change different lines of the same files are merged at once, and each line arrives.
+// Before, two merges read the same file, and one overwrote what the other had written; both said that
+// they had merged it.
+func TestMergesAtOnce(t *testing.T) {
+	t.Parallel()
+	lines := strings.Repeat("same\n", 10)
+	files := map[string]string{}
+	for i := range 60 {
+		files[fmt.Sprintf("f%d.txt", i)] = "line1\n" + lines + "line2\n" + lines + "line3\n" + lines + "line4\n"
+	}
+	p := newProject(t, files)
+	p.mount()
+	p.scanned()
+	merged := make(chan string)
+	forks := map[string]*project{}
+	for _, n := range []string{"1", "2", "3", "4"} {
+		forks[n] = p.fork("fork" + n)
+		forks[n].sh("sed -i s/line" + n + "/fork" + n + "/ *.txt")
+	}
+	for _, f := range forks {
+		go func() {
+			out, err := p.command("fork", "merge", f.dir).CombinedOutput()
+			if err != nil {
+				merged <- fmt.Sprintf("%v: %s", err, out)
+				return
+			}
+			merged <- ""
+		}()
+	}
+	for range forks {
+		if failed := <-merged; failed != "" {
+			t.Errorf("merge: %s", failed)
+		}
+	}
+	if left := p.sh("grep -l line *.txt || true"); left != "" {
+		t.Errorf("these files lack lines of forks that were merged:\n%s", left)
+	}
+}
+
 // The forks of a project are merged into it after it was moved. Before, they named its former
 // directory, so the project had no forks, and the forks no project. While git does not find the
 // repository of such a fork, its commits cannot be checked, and it is kept.

@@ -230,6 +230,19 @@ func mergeFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 		return err
 	}
 	defer project.Close()
+	// If two merges made their plans at the same time, one could overwrite what the other has just
+	// written.
+	if !o.dryRun {
+		state, err := e.Paths().State(into.Root)
+		if err != nil {
+			return err
+		}
+		unlock, err := cli.LockDir(state)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
 	m, err := t.planMerge(ctx, e, project)
 	if err != nil {
 		return err
