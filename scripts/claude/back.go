@@ -29,7 +29,7 @@ func back(b *bench, c *checks) {
 	ended(c, r, "a session without hooks")
 	id := r.session()
 	text, _ = b.tool("doctor")
-	c.that(strings.Contains(text, id+" is known only by its environment"), "doctor says what is missing: %s", lineWith(text, id))
+	c.that(strings.Contains(text, id+" is known only from environment variables"), "doctor says what is missing: %s", lineWith(text, id))
 	text, err = b.tool("log", "--session", id[:8])
 	c.that(err == nil && strings.Contains(text, "A new.txt"), "log by the beginning of its name: %s", text)
 	text, err = b.tool("undo", "--session", "last", "--yes")

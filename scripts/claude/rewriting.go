@@ -61,7 +61,7 @@ func rewriting(b *bench, c *checks) {
 	read, _, cat = twice("deafagain")
 	c.that(isFull(read, 900) && isFull(cat, 300) && swallowed() == n, "and not again: %d", swallowed()-n)
 	out, _ := b.toolIn(b.dir, "doctor", "--dir", b.project)
-	c.that(strings.Contains(out, "claude-code/9.9.9 did not show"), "doctor says so: %s", head(lineWith(out, "rewriting")))
+	c.that(strings.Contains(out, "claude-code/9.9.9 ignored a result"), "doctor says so: %s", head(lineWith(out, "rewriting")))
 	b.claude = real
 	read, lines, cat = twice("besideit")
 	c.that(isStub(read) && lines.size() < 1500 && isStub(cat), "the real version is served on: %d, %d, %d bytes", read.size(), lines.size(), cat.size())
