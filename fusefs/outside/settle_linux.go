@@ -462,6 +462,11 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 func leave(r *Recorder, o *op, t *track, from spot, f *file, to string) {
 	t.capture.Done(removal(t, from.path, to, from.st, f, o.by, o.when))
 	r.absent(from.path, o.when)
+	if !from.st.IsDir() {
+		f.dropName(t.rel(from.path))
+		t.forget(f)
+		return
+	}
 	for path, e := range r.entries {
 		if path != from.path && within(path, from.path) {
 			delete(r.entries, path)
