@@ -324,7 +324,8 @@ func TestHookAddedToOurGroup(t *testing.T) {
 		if err := do(t, s, c.plan, "claude"); err != nil {
 			t.Fatal(err)
 		}
-		if b, err = os.ReadFile(settings); err != nil {
+		b, err = os.ReadFile(settings)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if n := strings.Count(string(b), " hook Stop"); n != c.ours || strings.Count(string(b), mine) != 1 {

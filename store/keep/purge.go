@@ -30,9 +30,10 @@ type Purged struct {
 }
 
 // Purge removes from the store the contents of all versions of a path and its subtree, including
-// the newest, also if an unfinished plan would write them there. Deltas against them are stored again without them, and the files that held them are
-// rewritten. The versions stay in the log without content. The stores of siblings are not changed.
-// This store then never adopts a pack file again, because the file could bring the content back.
+// the newest, also if an unfinished plan would write them there. Deltas against them are stored again
+// without them, and the files that held them are rewritten. The versions stay in the log without
+// content. The stores of siblings are not changed. This store then never adopts a pack file again,
+// because the file could bring the content back.
 func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 	k.contents.Lock()
 	defer k.contents.Unlock()

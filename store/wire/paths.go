@@ -84,8 +84,7 @@ func (p Paths) State(root string) (string, error) {
 }
 
 // MakeState creates the state directory (0700). It returns an error if the root is not UTF-8, because
-// JSON cannot carry its path between the processes, and if the directory belongs to
-// another user.
+// JSON cannot carry its path between the processes, and if the directory belongs to another user.
 func (p Paths) MakeState(root string) (string, error) {
 	if !utf8.ValidString(root) {
 		return "", Errorf(ErrBadRequest, "rename that directory", "%s is not UTF-8, and cachebro keeps no history of a directory with such a name", strconv.Quote(root))

@@ -154,9 +154,9 @@ func asPlan(of wire.GitPlan) wire.Plan {
 	return p
 }
 
-// gitHint prints that the plan leaves git's own files alone, and the command that undoes their changes too.
-// The command gives the number of the action, because after this undo the last action is the undo
-// itself.
+// gitHint prints that the plan leaves git's own files alone, and the command that undoes their changes
+// too. The command gives the number of the action, because after this undo the last action is the
+// undo itself.
 func gitHint(e *cli.Env, w io.Writer, plan wire.Plan) {
 	if plan.Git == "" {
 		return

@@ -98,8 +98,8 @@ func formerDir(e *cli.Env, dir string) (string, error) {
 
 // rehome moves the history of one root to another by renaming its state directory. If the other root
 // already has a state directory, rehome moves that out of the way first, and returns its new path as
-// aside. The forks of a project remain those of its history. rehome begins by ending the daemons of both roots, and locks both state directories until it
-// returns.
+// aside. The forks of a project remain those of its history. rehome begins by ending the daemons of
+// both roots, and locks both state directories until it returns.
 func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err error) {
 	p := e.Paths()
 	old, err := p.State(from)

@@ -353,8 +353,10 @@ func (h *history) usedSince(repo string, changes []*change, has map[*row]bool) *
 	for _, p := range slices.Sorted(maps.Keys(h.chains)) {
 		in, rest, _ := gitdir.Split(p)
 		chain := h.chains[p]
-		chosen := slices.ContainsFunc(chain, func(r *row) bool { return has[r] })
-		if kind := h.now(p).kind; within(in, repo) && !chosen && kind != absent && kind != dir {
+		if !within(in, repo) || slices.ContainsFunc(chain, func(r *row) bool { return has[r] }) {
+			continue
+		}
+		if kind := h.now(p).kind; kind != absent && kind != dir {
 			last := chain[len(chain)-1]
 			return stays(rest, "changed since", last.Actor, last.lastChange())
 		}
