@@ -107,6 +107,16 @@ func TestGitDisasters(t *testing.T) {
 // by a hard link.
 func TestGitDisastersAcrossFileSystems(t *testing.T) {
 	t.Parallel()
+	p := acrossFileSystems(t)
+	p.env = append(p.env, "P="+p.dir, "R="+filepath.Join(p.base, "remote"))
+	p.sh(gitSetup)
+	p.mount()
+	p.scanned()
+	endure(t, p.sh, func(int) {}, func(args string) string { return p.cb(append(strings.Fields(args), "--dir", p.dir)...) })
+}
+
+// acrossFileSystems makes a project whose state directory is on another file system.
+func acrossFileSystems(t *testing.T) *project {
 	state, err := os.MkdirTemp("/dev/shm", "cachebro-e2e")
 	if err != nil {
 		t.Fatal(err)
@@ -121,11 +131,21 @@ func TestGitDisastersAcrossFileSystems(t *testing.T) {
 	if err := errors.Join(os.Remove(name), os.Symlink(state, name)); err != nil {
 		t.Fatal(err)
 	}
-	p.env = append(p.env, "P="+p.dir, "R="+filepath.Join(p.base, "remote"))
-	p.sh(gitSetup)
+	return p
+}
+
+// A new repository stays whole if the objects in it are too large to be saved by a copy. Otherwise
+// the undo of the undo could not restore it.
+func TestNewRepositoryAcrossFileSystems(t *testing.T) {
+	t.Parallel()
+	p := acrossFileSystems(t)
 	p.mount()
-	p.scanned()
-	endure(t, p.sh, func(int) {}, func(args string) string { return p.cb(append(strings.Fields(args), "--dir", p.dir)...) })
+	p.sh(`git init -q new; cd new; head -c 70000000 /dev/urandom >big; git add .; git -c user.name=t -c user.email=t@example.org commit -qm big; rm big`)
+	out, err := p.command("undo", "--git", "--since", "5m", "--yes", "--dir", p.dir).Output()
+	if err == nil || !strings.Contains(string(out), "of objects, which could not be restored later") {
+		t.Errorf("%v: %s", err, out)
+	}
+	p.sh(`git -C new fsck; git -C new cat-file -e HEAD:big`)
 }
 
 // TestGitDisastersOfAUser is TestGitDisasters with the mount of an ordinary user.

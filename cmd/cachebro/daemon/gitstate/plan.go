@@ -4,15 +4,20 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/store"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/spool"
+	"cachebro/store/leaf/text"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -296,7 +301,7 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 	h.markMovedAway(changes, has)
 	h.leaveWorktrees(changes)
 	for _, repo := range slices.Sorted(maps.Keys(unmade)) {
-		if x := h.usedSince(repo, changes, has); x != nil {
+		if x := h.keepsRepository(repo, changes, has); x != nil {
 			out.Conflicts = append(out.Conflicts, onwire.Conflict(*x))
 			changes = slices.DeleteFunc(changes, func(c *change) bool { return within(c.dir, repo) })
 		}
@@ -339,15 +344,16 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 // within reports whether a git directory is repo or belongs to one of its submodules.
 func within(dir, repo string) bool { return dir == repo || strings.HasPrefix(dir, repo+"/") }
 
-// usedSince returns the conflict if a repository that the chosen rows made has since been changed by
-// others. Then it stays whole, because a part of it would be a broken repository.
-func (h *history) usedSince(repo string, changes []*change, has map[*row]bool) *store.Conflict {
-	stays := func(rest, why string, by store.Actor, at int64) *store.Conflict {
-		return &store.Conflict{Path: store.Path(repo), Why: "this new repository stays as it is, because of " + rest + ": " + why, Actor: by, Time: at}
+// keepsRepository returns the reason why a repository that the chosen rows made stays whole, or nil:
+// others have changed it since, so that without the rest it would be a broken repository, or its
+// objects could not be restored later.
+func (h *history) keepsRepository(repo string, changes []*change, has map[*row]bool) *store.Conflict {
+	stays := func(why string, by store.Actor, at int64) *store.Conflict {
+		return &store.Conflict{Path: store.Path(repo), Why: "this new repository stays as it is, because of " + why, Actor: by, Time: at}
 	}
 	for _, c := range changes {
 		if x := c.conflict; x != nil && within(c.dir, repo) {
-			return stays(c.rest, x.Why, x.Actor, x.Time)
+			return stays(c.rest+": "+x.Why, x.Actor, x.Time)
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(h.chains)) {
@@ -358,10 +364,49 @@ func (h *history) usedSince(repo string, changes []*change, has map[*row]bool) *
 		}
 		if kind := h.now(p).kind; kind != absent && kind != dir {
 			last := chain[len(chain)-1]
-			return stays(rest, "changed since", last.Actor, last.lastChange())
+			return stays(rest+": changed since", last.Actor, last.lastChange())
 		}
 	}
+	if n := h.mustCopy(repo); n > limits.GitAcross {
+		return stays(text.Bytes(n)+" of objects, which could not be restored later, because the state directory is on another file system: remove it yourself", store.Actor{}, 0)
+	}
 	return nil
+}
+
+// mustCopy returns the size of the objects of a repository and its submodules, in bytes, if saving them when they are removed
+// takes a copy, because the state directory is on another file system. Otherwise it returns 0.
+func (h *history) mustCopy(repo string) (n int64) {
+	state, err := os.Open(filepath.Dir(h.s.dir))
+	if err != nil {
+		return 0
+	}
+	defer state.Close()
+	there, err := source.StatOf(state)
+	if here, _, lerr := source.LstatBeneath(h.dir.File, repo); err != nil || lerr != nil || here.Dev == there.Dev {
+		return 0
+	}
+	todo := []string{repo + "/objects", repo + "/modules"}
+	for len(todo) > 0 {
+		name := todo[0]
+		todo = todo[1:]
+		d, err := source.OpenBeneath(h.dir.File, name, false)
+		if err != nil {
+			continue
+		}
+		names, _ := d.Readdirnames(-1) // fails for a file
+		for _, below := range names {
+			st, err := source.StatIn(d, below)
+			switch {
+			case err != nil:
+			case st.IsDir():
+				todo = append(todo, name+"/"+below)
+			default:
+				n += st.Size
+			}
+		}
+		d.Close()
+	}
+	return n
 }
 
 // changeOf compares the state of a path before its first chosen row with its present state. A later
